@@ -1,0 +1,31 @@
+PYTHON ?= python3
+PY := .venv/bin/python
+
+.PHONY: help env demo test test-all clean
+
+help:
+	@echo "make env    create .venv with everything the harness needs"
+	@echo "make demo   measure three real indexes on real vectors and draw the figures (about 5 minutes)"
+	@echo "make test   run the tests"
+
+env: .venv/installed
+
+.venv/installed: pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || { echo "error: $(PYTHON) is older than Python 3.10; run make PYTHON=/path/to/newer/python3" >&2; exit 2; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { echo "error: $(PYTHON) cannot create virtual environments; on Debian: apt install python3-venv" >&2; exit 2; }
+	@echo "Creating .venv (about a minute)"
+	@$(PYTHON) -m venv --clear .venv
+	@.venv/bin/python -m pip install --quiet --disable-pip-version-check -e '.[test]'
+	@touch $@
+
+demo: .venv/installed
+	@$(PY) -m benchmarks.cli.demo
+
+test: .venv/installed
+	@$(PY) -m pytest -m 'not slow'
+
+test-all: .venv/installed
+	@$(PY) -m pytest
+
+clean:
+	rm -rf .venv .environments datasets/cache

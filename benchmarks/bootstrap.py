@@ -1,0 +1,31 @@
+"""Before anything else is imported: is this Python able to run the harness?
+
+`python run.py` is typed with whatever `python` is. Where that one lacks the packages but `make env` has made `.venv`,
+the command goes on in there; where it has not, one line says what to do. Standard library only.
+"""
+
+import importlib.util
+import os
+import sys
+from pathlib import Path
+
+NEEDED = ("numpy", "h5py", "pandas", "pydantic", "yaml", "rich", "matplotlib", "psutil", "filelock", "requests")
+
+
+def ensure_packages() -> None:
+    """Return if the packages are there; else continue in .venv, or end with exit code 2."""
+    missing = [name for name in NEEDED if importlib.util.find_spec(name) is None]
+    if sys.version_info >= (3, 10) and not missing:
+        return
+    root = Path(__file__).resolve().parent.parent
+    python = root / ".venv" / "bin" / "python"
+    if python.exists() and Path(sys.prefix).resolve() != (root / ".venv").resolve():
+        os.execv(str(python), [str(python), *_arguments()])
+    reason = f"Python {sys.version_info[0]}.{sys.version_info[1]} is too old" if sys.version_info < (3, 10) else (
+        f"{missing[0]} is not installed")
+    sys.exit(f"error: {reason}; run `make env` in {root} first")
+
+
+def _arguments() -> list:
+    """The command line after the interpreter, as it was typed."""
+    return sys.orig_argv[1:] if hasattr(sys, "orig_argv") else sys.argv

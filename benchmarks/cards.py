@@ -1,0 +1,263 @@
+"""Cards: what a data set and an index library say of themselves, as frozen typed values.
+
+A folder is the registry: every `datasets/*.yml` and `algorithms/*/algorithm.yml` is found, nothing is listed.
+"""
+
+import difflib
+import hashlib
+import re
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import Field, field_validator, model_validator
+
+from benchmarks.constraints import check_constraint
+from benchmarks.errors import UserError
+from benchmarks.paths import ALGORITHMS, DATASETS
+from benchmarks.yamlfile import Strict, load_yaml
+
+Distance = Literal["l2", "ip", "cosine"]
+Dtype = Literal["float32", "uint8", "int8"]
+Format = Literal["npy", "fbin", "u8bin", "i8bin", "hdf5"]
+Value = bool | int | float | str
+
+
+class Source(Strict):
+    """Where one array comes from: exactly one of `url`, `package` and `path`."""
+
+    url: str | None = Field(None, description="http(s) address of a file")
+    package: str | None = Field(None, description="pinned PyPI wheel (name==version); only read, never installed")
+    path: str | None = Field(None, description="local file, relative to the card")
+    member: str | None = Field(None, description="file inside the wheel or zip")
+    format: Format | None = Field(None, description="by the file's suffix if not given")
+    array: str | None = Field(None, description="data set inside an HDF5 file")
+    rows: int | None = Field(None, gt=0, description="rows the array must have")
+    sha256: str | None = Field(None, pattern="^[0-9a-f]{64}$", description="of the downloaded file")
+    size_bytes: int | None = Field(None, gt=0, description="of the downloaded file")
+
+    @model_validator(mode="after")
+    def _one_origin(self):
+        given = [name for name in ("url", "package", "path") if getattr(self, name)]
+        if len(given) != 1:
+            raise ValueError(f"exactly one of url, package and path is needed, found {given or 'none'}")
+        if self.package and not re.fullmatch(r"[A-Za-z0-9._-]+==[A-Za-z0-9.+!]+", self.package):
+            raise ValueError("package must be pinned as name==version")
+        return self
+
+
+class HeldOut(Strict):
+    """Queries taken out of the base by a seeded random split."""
+
+    held_out: int = Field(gt=0, description="number of queries")
+    seed: int = Field(0, ge=0)
+
+
+class Generator(Strict):
+    """Synthetic data from `benchmarks.data.generators`, bit-identical for one seed."""
+
+    name: str
+    rows: int = Field(gt=0)
+    queries: int = Field(gt=0)
+    seed: int = Field(0, ge=0)
+    parameters: dict[str, Value] = {}
+
+
+class DatasetCard(Strict):
+    """A data set: what it is, where it comes from, and under which licence."""
+
+    name: str = Field(description="file name of the card without .yml")
+    directory: Path = Field(description="folder of the card; relative paths start there")
+    title: str
+    distance: Distance
+    dtype: Dtype | None = Field(None, description="type of the vectors; of the file if not given")
+    dimension: int | None = Field(None, gt=0)
+    generator: Generator | None = None
+    base: Source | None = None
+    queries: Source | HeldOut | None = None
+    learn: Source | None = Field(None, description="sample of the query distribution, for indexes that train on it")
+    licence: str | None = None
+    homepage: str | None = None
+    citation: str | None = None
+    notes: str | None = None
+
+    @model_validator(mode="after")
+    def _origin(self):
+        if (self.generator is None) == (self.base is None):
+            raise ValueError("either base or generator is needed")
+        if self.base is not None and self.queries is None:
+            raise ValueError("queries are needed: a source, or {held_out: 1000, seed: 0}")
+        return self
+
+    def expected_rows(self) -> tuple[int | None, int | None]:
+        """(base rows, queries) as the card states them; None where only the file knows."""
+        if self.generator:
+            return self.generator.rows, self.generator.queries
+        base = self.base.rows
+        if isinstance(self.queries, HeldOut):
+            return (base - self.queries.held_out if base else None), self.queries.held_out
+        return base, self.queries.rows
+
+    def digest(self) -> str:
+        """Hash of all that decides which vectors come out."""
+        content = self.model_dump_json(include={"name", "directory", "dtype", "dimension", "generator", "base",
+                                                "queries", "learn"})
+        return hashlib.sha256(content.encode()).hexdigest()
+
+
+class Parameter(Strict):
+    """One typed parameter of an algorithm, under the library's own name."""
+
+    stage: Literal["build", "search"]
+    type: Literal["int", "float", "bool", "str"]
+    default: Value
+    min: float | None = None
+    max: float | None = None
+    choices: list[Value] | None = None
+    monotone: bool = Field(False, description="a larger value searches more, so recall does not fall")
+    description: str = ""
+
+    @model_validator(mode="after")
+    def _default_fits(self):
+        self.check("default", self.default)
+        return self
+
+    def check(self, name: str, value: Any) -> Value:
+        """The value in the parameter's type.
+
+        Raises:
+            ValueError: wrong type, out of range, or not one of the choices.
+        """
+        kinds = {"int": int, "float": (int, float), "bool": bool, "str": str}[self.type]
+        if not isinstance(value, kinds) or (isinstance(value, bool) and self.type != "bool"):
+            raise ValueError(f"{name} must be {self.type}, not {value!r}")
+        if self.type == "float":
+            value = float(value)
+        if self.min is not None and value < self.min:
+            raise ValueError(f"{name} must be at least {self.min:g}, not {value!r}")
+        if self.max is not None and value > self.max:
+            raise ValueError(f"{name} must be at most {self.max:g}, not {value!r}")
+        if self.choices is not None and value not in self.choices:
+            raise ValueError(f"{name} must be one of {', '.join(map(str, self.choices))}, not {value!r}")
+        return value
+
+
+class Grid(Strict):
+    """Build and search values: every build combination is built once, every search combination run on it."""
+
+    build: dict[str, list[Value]] = {}
+    search: dict[str, list[Value]] = {}
+
+    @field_validator("build", "search", mode="before")
+    @classmethod
+    def _lists(cls, value):
+        if not isinstance(value, dict):
+            raise ValueError("a mapping of parameters to values is expected")
+        grid = {name: item if isinstance(item, list) else [item] for name, item in value.items()}
+        for name, items in grid.items():
+            if not items:
+                raise ValueError(f"{name} has no values")
+            if len(set(map(repr, items))) < len(items):
+                raise ValueError(f"{name} names a value twice")
+        return grid
+
+
+class AlgorithmOffer(Strict):
+    """One algorithm that a library folder offers."""
+
+    class_name: str = Field(alias="class")
+    family: Literal["graph", "partition", "exact", "database", "test"]
+    description: str = ""
+    distances: list[Distance]
+    dtypes: list[Dtype]
+    parameters: dict[str, Parameter] = {}
+    constraints: list[str] = Field([], description="such as `efSearch >= k`; a point that breaks one is skipped")
+    smoke: Grid = Field(description="a two-point sweep for tests and for sweeps that do not name the algorithm")
+
+    @model_validator(mode="after")
+    def _consistent(self):
+        known = {*self.parameters, "k", "n", "dimension"}
+        for constraint in self.constraints:
+            check_constraint(constraint, known)
+        self.check_grid(self.smoke)
+        return self
+
+    def check_grid(self, grid: Grid) -> None:
+        """Raises ValueError where a grid names an unknown parameter, the wrong stage or a wrong value."""
+        for stage in ("build", "search"):
+            for name, values in getattr(grid, stage).items():
+                parameter = self.parameters.get(name)
+                if parameter is None:
+                    close = difflib.get_close_matches(name, self.parameters, n=1)
+                    hint = f"did you mean {close[0]}?" if close else f"known: {', '.join(self.parameters) or 'none'}"
+                    raise ValueError(f"unknown parameter {name}; {hint}")
+                if parameter.stage != stage:
+                    raise ValueError(f"{name} is a {parameter.stage} parameter, not a {stage} parameter")
+                for value in values:
+                    parameter.check(name, value)
+
+
+class LibraryCard(Strict):
+    """`algorithms/<library>/algorithm.yml`: one library, one environment, one or more algorithms."""
+
+    directory: Path
+    library: str
+    upstream: str
+    version: str
+    licence: str
+    citation: str | None = None
+    algorithms: dict[str, AlgorithmOffer]
+
+
+class Algorithm(Strict):
+    """One algorithm together with the library folder it comes from."""
+
+    name: str
+    library: LibraryCard
+    offer: AlgorithmOffer
+
+    @property
+    def directory(self) -> Path:
+        return self.library.directory
+
+    def code_hash(self) -> str:
+        """Hash of adapter and pins: a result made by other code is stale and is measured again."""
+        content = hashlib.sha256()
+        for name in ("algorithm.py", "requirements.txt"):
+            content.update((self.directory / name).read_bytes())
+        return content.hexdigest()
+
+
+def find_algorithms(folder: Path = ALGORITHMS) -> dict[str, Algorithm]:
+    """Every algorithm below `folder`, by name.
+
+    Raises:
+        UserError: a card is wrong, a file is missing, or two folders offer one name.
+    """
+    found: dict[str, Algorithm] = {}
+    for path in sorted(folder.glob("*/algorithm.yml")):
+        card = load_yaml(path, LibraryCard, {"directory": path.parent})
+        for file in ("algorithm.py", "requirements.txt"):
+            if not (path.parent / file).is_file():
+                raise UserError(f"{path.parent / file}: missing; every library folder holds one")
+        for name, offer in card.algorithms.items():
+            if name in found:
+                raise UserError(f"{path}: algorithm {name} is offered by {found[name].directory} too")
+            found[name] = Algorithm(name=name, library=card, offer=offer)
+    return found
+
+
+def find_datasets(folder: Path = DATASETS) -> dict[str, Path]:
+    """Every card below `folder`: name → file. Cards are not read, so one broken card hides no other."""
+    return {path.stem: path for path in sorted(folder.glob("*.yml"))}
+
+
+def load_dataset_card(path: Path) -> DatasetCard:
+    """Read one data set card; `UserError` names file and line."""
+    return load_yaml(path, DatasetCard, {"name": path.stem, "directory": path.resolve().parent})
+
+
+def unknown_name(kind: str, name: str, known: list[str], hint: str) -> UserError:
+    """The error for a name that is in no folder, with the nearest one that is."""
+    close = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+    suggestion = f"did you mean {close[0]}? " if close else ""
+    return UserError(f"unknown {kind} '{name}'; {suggestion}{hint}")

@@ -1,0 +1,197 @@
+"""From a card, or a file, to vectors that can be mapped: fetch, locate, split, check, hash; cached."""
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks.cards import DatasetCard, HeldOut, Source, find_datasets, load_dataset_card, unknown_name
+from benchmarks.data.check import Checked, check_vectors
+from benchmarks.data.fetch import fetch
+from benchmarks.data.formats import format_of, hdf5_distance, locate, write_npy
+from benchmarks.data.generators import generate
+from benchmarks.data.vectors import VectorFile
+from benchmarks.errors import UserError
+from benchmarks.progress import Progress
+from benchmarks.yamlfile import Strict
+
+DEFAULT_HELD_OUT = 1000
+
+
+class Dataset(Strict):
+    """A data set that is ready to be measured on."""
+
+    name: str
+    distance: str
+    base: VectorFile
+    queries: VectorFile
+    learn: VectorFile | None = None
+    base_check: Checked
+    queries_check: Checked
+    card_digest: str
+    stamps: dict[str, tuple[int, int]]
+
+    @property
+    def n(self) -> int:
+        return self.base.rows
+
+    @property
+    def nq(self) -> int:
+        return self.queries.rows
+
+    @property
+    def dimension(self) -> int:
+        return self.base.dimension
+
+
+def resolve_dataset(name: str, distance: str | None = None, queries: str | None = None) -> DatasetCard:
+    """The card that a name, a card's path or a vector file's path means.
+
+    Args:
+        name: `glove-50-6b`, `path/to/card.yml`, or a file of vectors.
+        distance: only with a file of vectors; taken from an HDF5 file that states it, else l2.
+        queries: only with a file of vectors: a file of queries. Without it an HDF5 file's `test` is taken, and else
+            up to 1,000 base vectors are held out as queries.
+
+    Raises:
+        UserError: there is no such data set or file.
+    """
+    known = find_datasets()
+    path = Path(name).expanduser()
+    if name in known or path.suffix in (".yml", ".yaml"):
+        if distance or queries:
+            raise UserError(f"--distance and --queries go with a file of vectors; {name} is a card and states both")
+        if name not in known and not path.is_file():
+            raise UserError(f"{path}: no such file")
+        return load_dataset_card(known.get(name, path))
+    if not path.suffix and not path.exists() and "/" not in name:
+        raise unknown_name("data set", name, list(known), "see `python -m benchmarks list`, or give a file")
+    if not path.is_file():
+        raise UserError(f"{path}: no such file") if path.suffix or "/" in name else UserError(f"{path}: is not a file")
+    return _card_of_file(path.resolve(), distance, queries)
+
+
+def _card_of_file(path: Path, distance: str | None, queries: str | None) -> DatasetCard:
+    format = format_of(path)
+    base = Source(path=str(path), array="train" if format == "hdf5" else None)
+    if queries:
+        file = Path(queries).expanduser().resolve()
+        query_source = Source(path=str(file), array="test" if format_of(file) == "hdf5" else None)
+    elif format == "hdf5":
+        query_source = Source(path=str(path), array="test")
+    else:
+        rows = locate(path, format, None, path).rows if format != "npy" else np.load(path, mmap_mode="r").shape[0]
+        query_source = HeldOut(held_out=max(1, min(DEFAULT_HELD_OUT, rows // 10)))
+    stated = hdf5_distance(path) if format == "hdf5" else None
+    return DatasetCard(name=path.stem, directory=path.parent, title=f"Vectors of {path.name}",
+                       distance=distance or stated or "l2", base=base, queries=query_source)
+
+
+def cache_folder(card: DatasetCard, data_dir: Path) -> Path:
+    """Where the data set's files are cached; two cards of one name in different folders do not share it."""
+    own = find_datasets().get(card.name)
+    if own is not None and own.resolve().parent == card.directory:
+        return data_dir / card.name
+    return data_dir / f"{card.name}-{card.digest()[:8]}"
+
+
+def prepare(card: DatasetCard, data_dir: Path, progress: Progress, force: bool = False) -> Dataset:
+    """Make a data set ready, or find that it is.
+
+    A prepared data set is made again when the card changes or when a file it maps is not the one it was (size or
+    modification time).
+
+    Raises:
+        UserError: anything wrong with card, network, file or vectors.
+    """
+    folder = cache_folder(card, data_dir)
+    record = folder / "prepared.json"
+    if force:
+        shutil.rmtree(folder, ignore_errors=True)
+    if record.is_file():
+        try:
+            dataset = Dataset.model_validate_json(record.read_text())
+            if dataset.card_digest == card.digest() and dataset.stamps == _stamps(dataset):
+                return dataset.model_copy(update={"distance": card.distance})
+        except (ValueError, OSError):
+            pass  # of an older version, or its files are gone: prepared again
+    folder.mkdir(parents=True, exist_ok=True)
+    base, queries, learn = _vectors(card, folder, progress)
+    for role, vectors in (("base", base), ("queries", queries), ("learn", learn)):
+        if vectors is not None:
+            _require(card, role, vectors, base)
+    with progress.task(f"checking {card.name}", base.rows + queries.rows) as task:
+        checks = {"base_check": check_vectors(base, "base", task.advance),
+                  "queries_check": check_vectors(queries, "queries", task.advance)}
+    dataset = Dataset(name=card.name, distance=card.distance, base=base, queries=queries, learn=learn,
+                      card_digest=card.digest(), stamps={}, **checks)
+    dataset = dataset.model_copy(update={"stamps": _stamps(dataset)})
+    partial = record.with_suffix(".partial")
+    partial.write_text(dataset.model_dump_json(indent=1))
+    partial.replace(record)
+    return dataset
+
+
+def _vectors(card: DatasetCard, folder: Path, progress: Progress):
+    """Base, queries and learn vectors as files that can be mapped."""
+    if card.generator:
+        if card.dimension is None:
+            raise UserError(f"data set {card.name}: a generator needs the dimension")
+        with progress.task(f"generating {card.name}", None):
+            arrays = generate(card.generator, card.dimension)
+        base, queries = (write_npy(folder / f"{role}.npy", [array], array.shape, array.dtype.name)
+                         for role, array in zip(("base", "queries"), arrays, strict=True))
+        return base, queries, None
+    base = _locate_source(card, card.base, "base", folder, progress)
+    if isinstance(card.queries, HeldOut):
+        base, queries = _split(card, base, card.queries, folder, progress)
+    else:
+        queries = _locate_source(card, card.queries, "queries", folder, progress)
+    learn = _locate_source(card, card.learn, "learn", folder, progress) if card.learn else None
+    return base, queries, learn
+
+
+def _locate_source(card: DatasetCard, source: Source, role: str, folder: Path, progress: Progress) -> VectorFile:
+    path = fetch(source, card.directory, folder, progress)
+    vectors = locate(path, source.format or format_of(path), source.array, folder / f"{role}-converted.npy")
+    if source.rows and vectors.rows != source.rows:
+        raise UserError(f"{path}: holds {vectors.rows} rows, the card of {card.name} says {source.rows}")
+    return vectors
+
+
+def _split(card: DatasetCard, vectors: VectorFile, held_out: HeldOut, folder: Path, progress: Progress):
+    """Take `held_out` random rows out as queries; base and queries keep the order of the file."""
+    if held_out.held_out >= vectors.rows:
+        raise UserError(f"data set {card.name}: {held_out.held_out} queries cannot be held out of {vectors.rows} rows")
+    rows = vectors.open()
+    is_query = np.zeros(vectors.rows, bool)
+    is_query[np.random.default_rng(held_out.seed).permutation(vectors.rows)[: held_out.held_out]] = True
+    step = 65536
+
+    def blocks(chosen, task):
+        for start in range(0, vectors.rows, step):
+            yield rows[start : start + step][chosen[start : start + step]]
+            task.advance(step)
+
+    with progress.task(f"splitting {card.name}", 2 * vectors.rows) as task:
+        return tuple(write_npy(folder / f"{role}.npy", blocks(chosen, task), (int(chosen.sum()), vectors.dimension),
+                               vectors.dtype)
+                     for role, chosen in (("base", ~is_query), ("queries", is_query)))
+
+
+def _require(card: DatasetCard, role: str, vectors: VectorFile, base: VectorFile) -> None:
+    if card.dimension and vectors.dimension != card.dimension:
+        raise UserError(f"{vectors.path}: {role} has {vectors.dimension} dimensions, the card of {card.name} says "
+                        f"{card.dimension}")
+    if card.dtype and vectors.dtype != card.dtype:
+        raise UserError(f"{vectors.path}: {role} is {vectors.dtype}, the card of {card.name} says {card.dtype}")
+    if vectors.dimension != base.dimension:
+        raise UserError(f"{vectors.path}: {role} has {vectors.dimension} dimensions, the base has {base.dimension}")
+    if vectors.dtype != base.dtype:
+        raise UserError(f"{vectors.path}: {role} is {vectors.dtype}, the base is {base.dtype}")
+
+
+def _stamps(dataset: Dataset) -> dict[str, tuple[int, int]]:
+    """Size and modification time (ns) of every file that the data set maps."""
+    files = {vectors.path for vectors in (dataset.base, dataset.queries, dataset.learn) if vectors}
+    return {str(path): (path.stat().st_size, path.stat().st_mtime_ns) for path in sorted(files)}

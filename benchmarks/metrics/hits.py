@@ -1,0 +1,86 @@
+"""From the ids that an index returned to integer hits per query: the one place where recall is decided."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+TIE_TOLERANCE = 1e-6  # relative, on the K-th exact distance
+
+
+class Cleaned(NamedTuple):
+    """Answers that can be counted."""
+
+    neighbors: np.ndarray  # int32 (nq, k); -1 where there is none
+    repeated: int
+    missing: int
+
+
+def clean_neighbors(ids: np.ndarray, n: int) -> Cleaned:
+    """Take ids as the library returned them to ids that count at most once.
+
+    Args:
+        ids: integers (nq, k); -1 is "none found".
+        n: number of base vectors.
+
+    Raises:
+        ValueError: an id lies outside [-1, n); the message names query and id.
+    """
+    ids = np.asarray(ids)
+    bad = (ids < -1) | (ids >= n)
+    if bad.any():
+        row, column = np.argwhere(bad)[0]
+        raise ValueError(f"{int(bad.sum())} ids lie outside the {n} base vectors; the first is {ids[row, column]}, "
+                         f"of query {row}")
+    neighbors = ids.astype(np.int32)
+    order = np.argsort(neighbors, axis=1, kind="stable")
+    ranked = np.take_along_axis(neighbors, order, axis=1)
+    again = np.zeros(ids.shape, bool)
+    again[:, 1:] = (ranked[:, 1:] == ranked[:, :-1]) & (ranked[:, 1:] >= 0)
+    repeated = np.zeros_like(again)
+    np.put_along_axis(repeated, order, again, axis=1)
+    missing = int((neighbors < 0).sum())
+    neighbors[repeated] = -1
+    return Cleaned(neighbors, int(again.sum()), missing)
+
+
+def count_hits(neighbors: np.ndarray, truth: np.ndarray) -> np.ndarray:
+    """How many of each row's ids are in the exact top K.
+
+    Args:
+        neighbors: cleaned ids (nq, k).
+        truth: exact ids (nq, K'), K' = min(k, n); ties are already broken by the lower id.
+
+    Returns:
+        uint16 (nq).
+    """
+    return is_hit(neighbors, truth).sum(axis=1).astype(np.uint16)
+
+
+def is_hit(neighbors: np.ndarray, truth: np.ndarray) -> np.ndarray:
+    """bool (nq, k): which ids are in the exact top K; -1 never is."""
+    nq, k = neighbors.shape
+    both = np.concatenate([truth, neighbors], axis=1)
+    order = np.argsort(both, axis=1, kind="stable")  # an id of the truth comes before its equal in the answer
+    ranked = np.take_along_axis(both, order, axis=1)
+    equal = np.zeros(both.shape, bool)
+    equal[:, 1:] = (ranked[:, 1:] == ranked[:, :-1]) & (ranked[:, 1:] >= 0)
+    found = np.zeros_like(equal)
+    np.put_along_axis(found, order, equal, axis=1)
+    return found[:, truth.shape[1]:]
+
+
+def count_hits_tied(neighbors: np.ndarray, distances: np.ndarray, truth: np.ndarray, kth: np.ndarray) -> np.ndarray:
+    """As `count_hits`, but an id whose exact distance is no larger than the K-th, up to rounding, counts too.
+
+    Args:
+        neighbors: cleaned ids (nq, k).
+        distances: their exact distances, float64 (nq, k), smaller is nearer.
+        truth: exact ids (nq, K').
+        kth: exact distance of the K'-th, float64 (nq).
+
+    Returns:
+        uint16 (nq), at most K' each.
+    """
+    limit = kth + TIE_TOLERANCE * np.abs(kth)
+    counted = is_hit(neighbors, truth) | ((distances <= limit[:, None]) & (neighbors >= 0))
+    return np.minimum(counted.sum(axis=1), truth.shape[1]).astype(np.uint16)

@@ -1,0 +1,129 @@
+"""Metrics: one function with a decorator each, found by the name that a person types.
+
+A name is parsed as `<metric>[-<argument>][@K]`: `robustness-0.1`, `robustness-0.1@10`, `latency-p99`, `qps`.
+"""
+
+import difflib
+import importlib
+import pkgutil
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+from benchmarks.errors import UserError
+from benchmarks.results.store import Result
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A value with the interval that n allows; the interval is None where none can be given."""
+
+    value: float
+    low: float | None = None
+    high: float | None = None
+    n: int | None = None
+
+
+@dataclass(frozen=True)
+class Definition:
+    """What a metric is. `template` holds its arguments in braces: `robustness-{delta}`."""
+
+    template: str
+    unit: str
+    better: Literal["higher", "lower"]
+    kind: Literal["quality", "speed", "cost"]
+    meaning: str
+    compute: Callable[..., Measured | None]
+    arguments: dict[str, Callable[[str], object]]
+    axis: Literal["linear", "log"]
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A definition with its arguments filled in: something that can be computed from a result."""
+
+    name: str
+    definition: Definition
+    values: tuple
+    k: int | None
+
+    def compute(self, result: Result) -> Measured | None:
+        """The value for one result; None for a failed point, another K, or where it was not measured."""
+        if not result.ok or (self.k is not None and self.k != result.identity.k):
+            return None
+        return self.definition.compute(result, *self.values)
+
+    def title(self, k: int | None = None) -> str:
+        """For axes and headings."""
+        name = self.name.split("@")[0].replace("_", " ")
+        name = re.sub(r"^robustness-(.*)", r"Robustness-\1", name)
+        name = re.sub(r"^recall", "Recall", name)
+        k = self.k or k
+        name = f"{name}@{k}" if k and self.definition.kind == "quality" else name
+        return f"{name} [{self.definition.unit}]" if self.definition.unit not in ("", "1") else name
+
+
+_DEFINITIONS: dict[str, Definition] = {}
+
+
+def metric(template: str, *, unit: str, better: Literal["higher", "lower"], kind: Literal["quality", "speed", "cost"],
+           axis: Literal["linear", "log"] = "linear", **arguments: Callable[[str], object]):
+    """Register a function (Result, *arguments) → Measured | None; its docstring is the definition that users read.
+
+    Args:
+        template: name on the command line, `{argument}` where an argument stands.
+        unit: unit of the value, "1" for a share.
+        better: which direction is better.
+        kind: quality metrics carry an interval; speed metrics are not compared across machines.
+        axis: scale of a plot's axis.
+        **arguments: parser of each argument, raising ValueError with what is wrong.
+    """
+
+    def register(function):
+        _DEFINITIONS[template] = Definition(template, unit, better, kind, " ".join((function.__doc__ or "").split()),
+                                            function, arguments, axis)
+        return function
+
+    return register
+
+
+def definitions() -> list[Definition]:
+    """Every metric of this package, whichever module it is in."""
+    import benchmarks.metrics as package
+
+    for module in pkgutil.iter_modules(package.__path__):
+        importlib.import_module(f"{package.__name__}.{module.name}")
+    return list(_DEFINITIONS.values())
+
+
+def parse_metric(name: str) -> Metric:
+    """The metric that a name means; `-` and `_` between words are the same.
+
+    Raises:
+        UserError: no metric has that name, or its argument is wrong.
+    """
+    body, _, suffix = name.strip().partition("@")
+    if "@" in name and not (suffix.isdigit() and int(suffix) > 0):
+        raise UserError(f"metric '{name}': after @ comes K, a positive number")
+    k = int(suffix) if suffix else None
+    for definition in definitions():
+        pattern = re.sub(r"\\{(\w+)\\}", r"(?P<\1>.+)", re.escape(definition.template))
+        pattern = re.sub(r"_|\\-(?=[a-z])", "[-_]", pattern)
+        match = re.fullmatch(pattern, body)
+        if match is None:
+            continue
+        values = []
+        for argument, text in match.groupdict().items():
+            try:
+                values.append(definition.arguments[argument](text))
+            except ValueError as error:
+                raise UserError(f"metric '{name}': {error}") from None
+        canonical = definition.template
+        for argument, text in match.groupdict().items():
+            canonical = canonical.replace("{" + argument + "}", text)
+        return Metric(canonical + (f"@{k}" if k else ""), definition, tuple(values), k)
+    known = [definition.template.replace("{", "<").replace("}", ">") for definition in definitions()]
+    close = difflib.get_close_matches(body, known, n=1)
+    hint = f"did you mean {close[0]}? " if close else ""
+    raise UserError(f"unknown metric '{name}'; {hint}known: {', '.join(known)}")

@@ -1,0 +1,98 @@
+"""What a result file says, field by field. One file is one operating point of one build."""
+
+import hashlib
+import json
+from typing import Literal
+
+from pydantic import Field
+
+from benchmarks.cards import Value
+from benchmarks.yamlfile import Strict
+
+SCHEMA_VERSION = 1
+Status = Literal["ok", "failed", "timeout", "out-of-memory", "invalid"]
+
+
+class Identity(Strict):
+    """All that decides what is measured. Its hash names the point; a label is for people and never parsed."""
+
+    dataset: str
+    base_sha256: str
+    queries_sha256: str
+    distance: str
+    algorithm: str
+    build_params: dict[str, Value]
+    search_params: dict[str, Value]
+    seed: int
+    k: int
+    mode: Literal["batch", "single"]
+    threads: int
+
+    def hash(self) -> str:
+        """16 hexadecimal digits over the canonical JSON; the data set's name does not count, its content does."""
+        content = self.model_dump(exclude={"dataset"})
+        return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
+
+    def label(self) -> str:
+        """Build and search parameters as `M=8,efConstruction=40,efSearch=14`."""
+        return label({**self.build_params, **self.search_params})
+
+
+def label(params: dict[str, Value]) -> str:
+    """Parameters as `name=value,…` for people; `default` where there are none."""
+    return ",".join(f"{name}={value}" for name, value in params.items()) or "default"
+
+
+class Machine(Strict):
+    """The host, as far as it bears on speed."""
+
+    cpu: str
+    logical_cpus: int = Field(description="of the whole machine, whatever this process may use")
+    memory_bytes: int
+    kernel: str
+
+
+class Provenance(Strict):
+    """Where the numbers come from."""
+
+    measured_at: str = Field(description="UTC, ISO 8601, when the point was sealed")
+    command: str
+    git_revision: str | None
+    git_dirty: bool | None
+    runner: str
+    code_sha256: str = Field(description="of the adapter and its pins; a result of other code is measured again")
+    environment: str = Field(description="hash that names the environment of the library")
+    python: str | None = Field(None, description="inside the worker, as all that follows")
+    versions: dict[str, str] = {}
+    affinity: list[int] | None = None
+    thread_variables: dict[str, str] = {}
+    machine: Machine
+
+
+class ResultRecord(Strict):
+    """The JSON attribute of a result file."""
+
+    schema_version: Literal[1] = SCHEMA_VERSION
+    identity: Identity
+    status: Status
+    reason: str | None = Field(None, description="one line, where the status is not ok")
+    log: str | None = Field(None, description="the worker's output, relative to the results folder")
+    n: int = Field(description="base vectors")
+    nq: int = Field(description="queries")
+    truth: str = Field(description="key of the ground truth that hits were counted against")
+    repeats: int
+    build_seconds: float | None = None
+    load_seconds: float | None = Field(None, description="time to load the saved index; None if it was built in place")
+    index_bytes: int | None = Field(None, description="size of the saved index; None if the adapter cannot save")
+    build_peak_bytes: int | None = Field(None, description="peak resident memory of the building process")
+    search_peak_bytes: int | None = Field(None, description="peak resident memory while this point was searched")
+    answers_vary: bool | None = Field(None, description="whether a repeat returned other ids than the first")
+    repeated_ids: int = Field(0, description="ids that came twice in one answer; counted once")
+    missing_ids: int = Field(0, description="places of answers that the library left empty")
+    stats: dict[str, Value] = Field({}, description="what the adapter tells of itself")
+    provenance: Provenance
+
+    @property
+    def denominator(self) -> int:
+        """What hits are divided by: K, or n where the base has fewer vectors."""
+        return min(self.identity.k, self.n)

@@ -1,0 +1,180 @@
+"""The folder of result files. A file appears whole under its name and is never written again, only superseded."""
+
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import h5py
+import numpy as np
+from filelock import FileLock, Timeout
+from pydantic import ValidationError
+
+from benchmarks.data.formats import open_hdf5
+from benchmarks.errors import UserError
+from benchmarks.results.schema import Identity, ResultRecord, label
+
+RECORD = "record"
+SHAPES = {  # arrays of a complete point and their shapes
+    "neighbors": ("nq", "k"),
+    "distances": ("nq", "k"),
+    "hits": ("nq",),
+    "hits_tied": ("nq",),
+    "search_seconds": ("repeats",),
+    "latency": ("repeats", "nq"),
+}
+
+
+@dataclass(frozen=True)
+class Result:
+    """One result file: its record, and its arrays when asked for."""
+
+    path: Path
+    record: ResultRecord
+
+    @property
+    def ok(self) -> bool:
+        return self.record.status == "ok"
+
+    @property
+    def identity(self) -> Identity:
+        return self.record.identity
+
+    @cached_property
+    def hits(self) -> np.ndarray:
+        """uint16 (nq): how many of the exact top K each query found."""
+        return self.array("hits")
+
+    @cached_property
+    def hits_tied(self) -> np.ndarray:
+        """uint16 (nq): the same, with ids as near as the K-th counted too."""
+        return self.array("hits_tied")
+
+    @cached_property
+    def search_seconds(self) -> np.ndarray:
+        """float64 (repeats): wall time of each pass over all queries."""
+        return self.array("search_seconds")
+
+    @cached_property
+    def latency(self) -> np.ndarray | None:
+        """float32 (repeats, nq) seconds per query; None in batch mode."""
+        return self.array("latency") if self.identity.mode == "single" else None
+
+    def array(self, name: str) -> np.ndarray:
+        """One array of the file.
+
+        Raises:
+            UserError: the file has gone or lost it.
+        """
+        with open_hdf5(self.path) as file:
+            if name not in file:
+                raise UserError(f"{self.path}: has no array '{name}'")
+            return file[name][...]
+
+
+class Store:
+    """Result files below one folder: `<dataset>/<algorithm>/<label>-<hash>.hdf5`."""
+
+    def __init__(self, folder: Path):
+        self.folder = folder
+
+    def path(self, identity: Identity) -> Path:
+        """Where the point's file is, whether it exists or not."""
+        name = re.sub(r"[^A-Za-z0-9=.,_-]+", "_", identity.label())[:100]
+        folder = re.sub(r"[^A-Za-z0-9._-]+", "_", identity.dataset)
+        return self.folder / folder / identity.algorithm / f"{name}-{identity.hash()}.hdf5"
+
+    def log_path(self, identity: Identity, build_hash: str) -> Path:
+        """Log of the workers that build and search the identity's index."""
+        folder = self.path(identity).parent / "logs"
+        name = re.sub(r"[^A-Za-z0-9=.,_-]+", "_", label(identity.build_params))[:100]
+        return folder / f"{name}-{build_hash[:8]}.log"
+
+    def write(self, record: ResultRecord, arrays: dict[str, np.ndarray]) -> Path:
+        """Seal one point: written under a temporary name, synced, renamed."""
+        path = self.path(record.identity)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        partial = path.with_name(f".{path.name[:-5]}.partial")
+        try:
+            with h5py.File(partial, "w") as file:
+                file.attrs[RECORD] = record.model_dump_json()
+                for name, array in arrays.items():
+                    packing = {"compression": "gzip", "compression_opts": 1, "shuffle": True} if array.ndim > 1 else {}
+                    file.create_dataset(name, data=array, **packing)
+            with partial.open("rb") as file:
+                os.fsync(file.fileno())
+            partial.replace(path)
+        finally:
+            partial.unlink(missing_ok=True)
+        return path
+
+    def read(self, path: Path) -> Result:
+        """Read and validate one file.
+
+        Raises:
+            UserError: it is no result of ours, is damaged, or of a newer version.
+        """
+        with open_hdf5(path) as file:
+            content = file.attrs.get(RECORD)
+            if content is None:
+                raise UserError(f"{path}: is not a result file of this harness")
+            try:
+                record = ResultRecord.model_validate_json(content)
+            except ValidationError as error:
+                first = error.errors()[0]
+                where = ".".join(map(str, first["loc"]))
+                raise UserError(f"{path}: is not a valid result ({where}: {first['msg']})") from None
+            if record.status == "ok":
+                sizes = {"nq": record.nq, "k": record.identity.k, "repeats": record.repeats}
+                for name, axes in SHAPES.items():
+                    if name == "latency" and record.identity.mode != "single":
+                        continue
+                    shape = tuple(sizes[axis] for axis in axes)
+                    if name not in file or file[name].shape != shape:
+                        found = file[name].shape if name in file else "nothing"
+                        raise UserError(f"{path}: array '{name}' should have shape {shape}, found {found}")
+        return Result(path, record)
+
+    def files(self, dataset: str | None = None) -> list[Path]:
+        """Result files, of one data set or of all."""
+        folder = re.sub(r"[^A-Za-z0-9._-]+", "_", dataset) if dataset else "*"
+        return sorted(path for path in self.folder.glob(f"{folder}/*/*.hdf5") if not path.name.startswith("."))
+
+    def results(self, dataset: str | None = None, warn=lambda line: None) -> Iterator[Result]:
+        """Every readable result; one bad file is one line to `warn`, not the end."""
+        for path in self.files(dataset):
+            try:
+                yield self.read(path)
+            except UserError as error:
+                warn(str(error))
+
+    def require_writable(self) -> None:
+        """Raises UserError unless files can be made in the folder."""
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            probe = self.folder / f".probe-{os.getpid()}"
+            probe.touch()
+            probe.unlink()
+        except OSError as error:
+            raise UserError(f"{self.folder}: results cannot be written there ({error.strerror}); "
+                            "give another folder with --results-dir") from None
+
+    def lock(self) -> FileLock:
+        """Hold the folder for one run, so that two runs neither disturb each other's times nor files.
+
+        Raises:
+            UserError: another run holds it.
+        """
+        lock = FileLock(self.folder / ".lock", timeout=0)
+        try:
+            return lock.acquire().lock
+        except Timeout:
+            raise UserError(f"{self.folder}: another run is writing results there; wait for it, or give another "
+                            "folder with --results-dir") from None
+
+    def sweep(self) -> None:
+        """Remove what an interrupted run left half-written; only while the folder is locked."""
+        for partial in self.folder.glob("*/*/.*.partial"):
+            partial.unlink(missing_ok=True)

@@ -1,0 +1,132 @@
+"""Entry point: `python -m benchmarks.worker job.json`.
+
+The worker builds the index, or loads it where an earlier worker saved it, then measures the points one after the
+other. Everything it says goes as JSON lines into `events.jsonl` of the output folder; ids and times go into .npy
+files. After each point it waits until the host has judged it (a file named `judged` appears), so that the host never
+computes while something is being timed. A point that raises ends the process: the host starts a fresh one for the
+rest.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import sys
+import time
+import traceback
+from pathlib import Path
+from time import perf_counter
+
+import numpy as np
+
+from benchmarks.worker import process
+from benchmarks.worker.algorithm import Algorithm
+from benchmarks.worker.timing import measure
+from benchmarks.worker.vectors import map_vectors
+
+BUILD_FILE = "build.json"
+
+
+class Events:
+    """Appends one JSON line per event; the line is in the file before `say` returns."""
+
+    def __init__(self, path):
+        self._file = open(path, "a", encoding="utf-8")  # noqa: SIM115
+
+    def say(self, event, **facts):
+        self._file.write(json.dumps({"event": event, **facts}) + "\n")
+        self._file.flush()
+
+
+def load_adapter(path, class_name):
+    """An instance of `class_name` from the adapter file at `path`."""
+    spec = importlib.util.spec_from_file_location("algorithm_under_test", path)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return getattr(module, class_name)()
+
+
+def can_save(algorithm):
+    """Whether the adapter defines the optional pair `save` and `load`."""
+    return type(algorithm).save is not Algorithm.save and type(algorithm).load is not Algorithm.load
+
+
+def prepare_index(algorithm, job, events):
+    """Load the index that the job's folder holds, or build and save it. Returns True if it was saved just now."""
+    directory = Path(job["index_directory"])
+    if (directory / BUILD_FILE).exists():
+        start = perf_counter()
+        algorithm.load(str(directory / "index"), threads=job["threads"])
+        events.say("loaded", load_seconds=perf_counter() - start)
+        return False
+    base = map_vectors(job["base"])
+    learn = map_vectors(job["learn"]) if job["learn"] else None
+    events.say("building")
+    start = perf_counter()
+    algorithm.build(base, distance=job["distance"], threads=job["threads"], seed=job["seed"], learn=learn,
+                    **job["build_params"])
+    facts = {"build_seconds": perf_counter() - start, "build_peak_bytes": process.peak_memory_bytes(),
+             "index_bytes": None}
+    if can_save(algorithm):
+        index = directory / "index"
+        index.mkdir(parents=True, exist_ok=True)
+        algorithm.save(str(index))
+        facts["index_bytes"] = sum(file.stat().st_size for file in index.rglob("*") if file.is_file())
+        partial = directory / (BUILD_FILE + ".partial")
+        partial.write_text(json.dumps(facts))
+        os.replace(partial, directory / BUILD_FILE)
+    events.say("built", **facts)
+    return can_save(algorithm)
+
+
+def run_point(algorithm, point, queries, job, events):
+    """Measure one point, write its arrays, wait for the host."""
+    output = Path(job["output"]) / point["id"]
+    output.mkdir()
+    events.say("point_started", point=point["id"])
+    process.reset_peak_memory()
+    measured = measure(algorithm, queries, job["k"], job["mode"], job["repeats"], dict(point["search_params"]))
+    for name in ("neighbors", "search_seconds", "latency"):
+        if measured[name] is not None:
+            np.save(output / (name + ".npy"), measured[name])
+    events.say("point_done", point=point["id"], answers_vary=bool(measured["answers_vary"]),
+               search_peak_bytes=process.peak_memory_bytes(), stats=algorithm.stats())
+    while not (output / "judged").exists():
+        time.sleep(0.002)
+
+
+def run(job, events):
+    """Do the whole job; returns the exit code."""
+    stage, point = "import", None
+    try:
+        algorithm = load_adapter(job["adapter"], job["class_name"])
+        events.say("started", pid=os.getpid(), **process.observe())
+        stage = "build"
+        if prepare_index(algorithm, job, events):
+            return 0
+        stage = "search"
+        queries = np.ascontiguousarray(map_vectors(job["queries"]))
+        for point in job["points"]:
+            run_point(algorithm, point, queries, job, events)
+        events.say("finished")
+        return 0
+    except BaseException as error:
+        traceback.print_exc()
+        events.say("raised", stage=stage, point=point and point["id"], type=type(error).__name__,
+                   message=str(error).strip()[:500], memory=isinstance(error, MemoryError),
+                   errno=getattr(error, "errno", None))
+        return 1
+
+
+def main(job_path):
+    job = json.loads(Path(job_path).read_text())
+    process.die_with(job["host_pid"])
+    process.pin(job["cpus"])
+    process.prefer_as_oom_victim()
+    sys.exit(run(job, Events(Path(job["output"]) / "events.jsonl")))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
