@@ -104,7 +104,7 @@ def prepare(card: DatasetCard, data_dir: Path, progress: Progress, force: bool =
     Raises:
         UserError: anything wrong with card, network, file or vectors.
     """
-    folder = cache_folder(card, data_dir)
+    folder = cache_folder(card, data_dir.resolve())
     record = folder / "prepared.json"
     if force:
         shutil.rmtree(folder, ignore_errors=True)

@@ -18,7 +18,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 
 DISTANCES = ("l2", "ip", "cosine")
-TILE_ROWS, TILE_ELEMENTS = 2048, 1 << 20  # rows and components of a tile of the base, at most
+TILE_ROWS, TILE_ELEMENTS = 1024, 1 << 20  # rows and components of a tile of the base, at most
 BLOCK_ELEMENTS = 1 << 16  # vector components a thread works on at a time: half a megabyte of float64
 
 
@@ -110,9 +110,9 @@ class Scores:
     gets (1 + |c|^2) / 2 in place of |b|^2 / 2; and s = q.b for ip, where it is -s - q.c.
 
     The computed score t is made optimistic. Let u = 2^-24 and g = m u / (1 - m u), m = d + 8. Rounding a and
-    b to float32 and adding d + 1 products in any order errs by at most g (|a||b| + w), w the absolute value of
+    b to float32 and adding d + 1 products in any order errs by at most g (|a||b| + w), w being the size of
     the added term. For l2 and cosine w = (1 - 4 g) |b|^2 / 2, itself computed with an error of g, gives
-    s <= t + g (|a||b| - |b|^2 / 2), at most g r (|a| - r / 2) with r = min(|a|, R), R the largest |b|.
+    s <= t + g (|a||b| - |b|^2 / 2), at most t + g r (|a| - r / 2) with r = min(|a|, R), R the largest |b|.
     For ip the added term is 2 g |q||b| and s <= t. Underflow adds 8 m 2^-126 (1 + |a| + R) at most.
     """
 

@@ -17,7 +17,7 @@ from threadpoolctl import threadpool_limits
 from benchmarks.groundtruth.distances import Scores, check_distance, exact_distances, row_distances
 
 SLACK = 28  # candidates beyond depth: what lets the proof succeed although float32 swaps near neighbours
-QUERY_ROWS = 256  # queries in one sgemm: its 256 x 2048 scores are 2 MiB
+QUERY_ROWS = 512  # queries in one sgemm: its 512 x 1024 scores are 2 MiB
 SLICE_ELEMENTS = 1 << 21  # components, or buffered candidates, of the queries a worker holds
 PAIR_ELEMENTS = 1 << 17  # components of the (query, row) pairs that the float64 pass evaluates at a time
 PENDING_PAIRS = 1 << 19  # pairs that the float64 pass gathers before it sorts them
@@ -87,7 +87,7 @@ def _check(base: np.ndarray, queries: np.ndarray, distance: str, depth: int) -> 
     check_distance(distance)
     for name, vectors in (("base", base), ("queries", queries)):
         if vectors.ndim != 2 or 0 in vectors.shape:
-            raise ValueError(f"{name} of shape {vectors.shape}: expected (rows, dimension), neither of them 0")
+            raise ValueError(f"{name} of shape {vectors.shape}: expected (rows, dimension), neither 0")
         if vectors.dtype not in DTYPES:
             raise ValueError(f"{name} are {vectors.dtype}, expected float32, uint8 or int8")
     if base.shape[1] != queries.shape[1]:
@@ -118,7 +118,7 @@ def _settle(base, queries, scores, depth, work) -> tuple[np.ndarray, np.ndarray,
     coded = scores.queries(queries)
     largest = 0.0
     for first, tile, norm in scores.tiles(base):
-        largest = max(largest, norm) if norm == norm else np.inf
+        largest = np.maximum(largest, norm)  # a NaN stays, and accepts nothing
         for start, block in _products(coded, tile):
             found.offer(start, block, first)
         work.add(done=len(queries) * len(tile))
@@ -148,7 +148,7 @@ def _products(coded: np.ndarray, tile: np.ndarray) -> Iterator[tuple[int, np.nda
 
 
 class _Candidates:
-    """The `keep` best scores of each query so far, in a buffer twice as wide that is cut back now and then."""
+    """The `keep` best scores of each query so far, in a buffer twice as wide that is cut back when full."""
 
     def __init__(self, queries: int, keep: int):
         self.keep, self.width = keep, 2 * keep

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from collections.abc import Collection
 from typing import Literal
 
 from pydantic import Field
@@ -38,9 +39,9 @@ class Identity(Strict):
         return label({**self.build_params, **self.search_params})
 
 
-def label(params: dict[str, Value]) -> str:
-    """Parameters as `name=value,…` for people; `default` where there are none."""
-    return ",".join(f"{name}={value}" for name, value in params.items()) or "default"
+def label(params: dict[str, Value], hidden: Collection[str] = ()) -> str:
+    """Parameters as `name=value,…` for people, without those in `hidden`; `default` where there are none."""
+    return ",".join(f"{name}={value}" for name, value in params.items() if name not in hidden) or "default"
 
 
 class Machine(Strict):

@@ -22,10 +22,9 @@ import numpy as np
 
 from benchmarks.worker import process
 from benchmarks.worker.algorithm import Algorithm
+from benchmarks.worker.protocol import BUILD_FILE, EVENTS_FILE, JUDGED_FILE
 from benchmarks.worker.timing import measure
 from benchmarks.worker.vectors import map_vectors
-
-BUILD_FILE = "build.json"
 
 
 class Events:
@@ -93,7 +92,7 @@ def run_point(algorithm, point, queries, job, events):
             np.save(output / (name + ".npy"), measured[name])
     events.say("point_done", point=point["id"], answers_vary=bool(measured["answers_vary"]),
                search_peak_bytes=process.peak_memory_bytes(), stats=algorithm.stats())
-    while not (output / "judged").exists():
+    while not (output / JUDGED_FILE).exists():
         time.sleep(0.002)
 
 
@@ -125,7 +124,7 @@ def main(job_path):
     process.die_with(job["host_pid"])
     process.pin(job["cpus"])
     process.prefer_as_oom_victim()
-    sys.exit(run(job, Events(Path(job["output"]) / "events.jsonl")))
+    sys.exit(run(job, Events(Path(job["output"]) / EVENTS_FILE)))
 
 
 if __name__ == "__main__":

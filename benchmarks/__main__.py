@@ -1,0 +1,36 @@
+"""`python -m benchmarks <verb>`: every verb is one module of `benchmarks.cli` with a `main(argv)`."""
+
+import sys
+
+from benchmarks.bootstrap import ensure_packages
+
+VERBS = {
+    "list": "data sets, algorithms and results",
+    "prepare": "fetch, check and hash a data set",
+    "install": "build the environments of index libraries",
+    "truth": "write the exact nearest neighbours of a data set",
+    "export": "results as CSV, JSON or Parquet",
+    "run": "measure; the same as run.py",
+    "plot": "draw; the same as plot.py",
+}
+
+
+def main() -> None:
+    """Hand the arguments to the verb."""
+    verb = sys.argv[1] if len(sys.argv) > 1 else None
+    if verb in ("-h", "--help", None):
+        print("usage: python -m benchmarks VERB [--help]\n")
+        for name, meaning in VERBS.items():
+            print(f"  {name:10} {meaning}")
+        sys.exit(0 if verb else 2)
+    if verb not in VERBS:
+        print(f"error: unknown verb '{verb}'; known: {', '.join(VERBS)}", file=sys.stderr)
+        sys.exit(2)
+    import importlib
+
+    importlib.import_module(f"benchmarks.cli.{verb}").main(sys.argv[2:])
+
+
+if __name__ == "__main__":
+    ensure_packages()
+    main()

@@ -1,0 +1,184 @@
+"""Which results are shown together, and whether they may be. Pure functions over lists of results."""
+
+import difflib
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+from benchmarks.errors import UserError
+from benchmarks.results.schema import label
+from benchmarks.results.store import Result
+
+
+@dataclass(frozen=True)
+class Field:
+    """Something that results shown together must agree in, and the option that chooses one value of it."""
+
+    of: Callable[[Result], object]
+    flag: str
+    speed_only: bool = False
+
+
+def _machine(result: Result) -> str:
+    machine = result.record.provenance.machine
+    return f"{machine.cpu} ({machine.logical_cpus} CPUs)"
+
+
+FIELDS = {
+    "data": Field(lambda result: result.identity.base_sha256, "--results-dir"),
+    "queries": Field(lambda result: result.identity.queries_sha256, "--results-dir"),
+    "truth": Field(lambda result: result.record.truth, "--results-dir"),
+    "distance": Field(lambda result: result.identity.distance, "--results-dir"),
+    "k": Field(lambda result: result.identity.k, "--k"),
+    "mode": Field(lambda result: result.identity.mode, "--mode"),
+    "threads": Field(lambda result: result.identity.threads, "--threads", speed_only=True),
+    "machine": Field(_machine, "--results-dir", speed_only=True),
+}
+HASHES = ("data", "queries", "truth")  # shown by their first digits
+
+
+def comparable(result: Result, speed: bool) -> tuple:
+    """What two results must share to be shown together; with threads and machine where a speed is shown."""
+    return tuple(field.of(result) for field in FIELDS.values() if speed or not field.speed_only)
+
+
+def choose(results: Iterable[Result], *, algorithms: Sequence[str] = (), ks: Sequence[int] = (),
+           mode: str | None = None, threads: int | None = None) -> list[Result]:
+    """Results of the algorithms, K, mode and threads asked for; an empty or None filter lets all pass.
+
+    Raises:
+        UserError: there are none, or none of an algorithm that was named; says what there is.
+    """
+    results = list(results)
+    if not results:
+        raise UserError("there are no readable results to choose from")
+    present = Counter(result.identity.algorithm for result in results)
+    for name in algorithms:
+        if name not in present:
+            close = difflib.get_close_matches(name, present, n=1)
+            hint = f"did you mean {close[0]}? " if close else ""
+            raise UserError(f"no results of algorithm '{name}'; {hint}{inventory(results)}")
+    chosen = [result for result in results
+              if (not algorithms or result.identity.algorithm in algorithms)
+              and (not ks or result.identity.k in ks)
+              and mode in (None, result.identity.mode)
+              and threads in (None, result.identity.threads)]
+    if not chosen:
+        asked = [f"--algorithm {name}" for name in algorithms] + [f"--k {k}" for k in ks]
+        asked += [f"--mode {mode}"] if mode else []
+        asked += [f"--threads {threads}"] if threads else []
+        raise UserError(f"no results for {' '.join(asked)}; {inventory(results)}")
+    return chosen
+
+
+def inventory(results: Iterable[Result]) -> str:
+    """What there is, with the number of points of each: algorithms, ks, modes and threads."""
+    results = list(results)
+    parts = []
+    for name, of in (("algorithms", lambda result: result.identity.algorithm), ("k", FIELDS["k"].of),
+                     ("modes", FIELDS["mode"].of), ("threads", FIELDS["threads"].of)):
+        counts = Counter(map(of, results))
+        parts.append(f"{name} " + ", ".join(f"{value} ({counts[value]})" for value in sorted(counts)))
+    return "there are: " + "; ".join(parts)
+
+
+def require_alike(results: Sequence[Result], *, speed: bool, mix: bool = False) -> str | None:
+    """Refuse to show unlike results together; the note for the figure, such as `mixed: k 10 and 100`, if allowed to.
+
+    Args:
+        results: what is to be shown.
+        speed: whether a speed metric is among what is shown, so that threads and machine matter.
+        mix: allow it.
+
+    Raises:
+        UserError: they differ, and `mix` is False; names what differs, the values, and the way out.
+    """
+    unlike = {}
+    for name, field in FIELDS.items():
+        counts = Counter(map(field.of, results))
+        if len(counts) > 1 and (speed or not field.speed_only):
+            unlike[name] = counts
+    if not unlike:
+        return None
+    if mix:
+        return "mixed: " + "; ".join(f"{name} {_and(_short(name, value) for value in sorted(counts))}"
+                                     for name, counts in unlike.items())
+    found = "; ".join(f"{name} " + ", ".join(f"{_short(name, value)} ({counts[value]} points)"
+                                             for value in sorted(counts)) for name, counts in unlike.items())
+    flags = _and(dict.fromkeys(FIELDS[name].flag for name in unlike))
+    raise UserError(f"these results differ in {found}; choose with {flags}, or show them together with --mix")
+
+
+def _short(name: str, value: object) -> str:
+    return str(value)[:8] if name in HASHES else str(value)
+
+
+def _and(items: Iterable[object]) -> str:
+    *rest, last = map(str, items)
+    return f"{', '.join(rest)} and {last}" if rest else last
+
+
+def average_recall(result: Result) -> Fraction:
+    """Mean over queries of hits / K, exact."""
+    return Fraction(int(result.hits.sum(dtype="int64")), len(result.hits) * result.record.denominator)
+
+
+def nearest(results: Iterable[Result], recall: float = 0.9) -> list[Result]:
+    """For each algorithm its operating point whose average recall is nearest to `recall`; failed points do not count.
+
+    Of two points that are equally near, the one with the higher recall. Where unlike results are mixed, one point of
+    each kind. Sorted by algorithm.
+    """
+    target = Fraction(str(recall))
+    groups: dict[tuple, list[Result]] = {}
+    for result in results:
+        if result.ok:
+            groups.setdefault((result.identity.algorithm, *comparable(result, speed=False)), []).append(result)
+
+    def distance(result: Result):
+        found = average_recall(result)
+        return abs(found - target), -found, result.identity.label(), result.identity.seed
+
+    return [min(groups[key], key=distance) for key in sorted(groups)]
+
+
+def describe(results: Sequence[Result]) -> str:
+    """`K = 10 · batch mode · 1 thread · n = 1,000 queries`, for the head of a figure; several values where mixed."""
+    ks, modes, threads, queries = (sorted(set(values)) for values in zip(*(
+        (result.identity.k, result.identity.mode, result.identity.threads, result.record.nq) for result in results),
+        strict=True))
+    plural = "" if threads == [1] else "s"
+    return (f"K = {_and(ks)} · {_and(modes)} mode · {_and(threads)} thread{plural} · "
+            f"n = {_and(f'{nq:,}' for nq in queries)} queries")
+
+
+def varying(parameters: Sequence[dict]) -> list[str]:
+    """Names of the parameters that do not have the same value everywhere, in order of appearance."""
+    names = dict.fromkeys(name for each in parameters for name in each)
+    return [name for name in names if len({repr(each.get(name)) for each in parameters}) > 1]
+
+
+def failures(results: Sequence[Result], limit: int = 4) -> dict[str, str]:
+    """For each algorithm with failed points: `faiss-hnsw: 1 failed (out-of-memory: efSearch=64)`.
+
+    Points are named by their search parameters, and by the build parameters that the algorithm varies; beyond
+    `limit` points the rest are counted.
+    """
+    lines = {}
+    for algorithm in sorted({result.identity.algorithm for result in results}):
+        own = [result for result in results if result.identity.algorithm == algorithm]
+        failed = [result for result in own if not result.ok]
+        if not failed:
+            continue
+        builds = varying([result.identity.build_params for result in own])
+        reasons: dict[str, list[str]] = {}
+        for result in failed[:limit]:
+            build = {name: result.identity.build_params[name] for name in builds if name in result.identity.build_params}
+            reasons.setdefault(result.record.status, []).append(label({**build, **result.identity.search_params}))
+        parts = [("" if status == "failed" else f"{status}: ") + " and ".join(points)
+                 for status, points in reasons.items()]
+        parts += [f"and {len(failed) - limit} more"] if len(failed) > limit else []
+        all_of = "all " if len(failed) == len(own) > 1 else ""
+        lines[algorithm] = f"{algorithm}: {all_of}{len(failed)} failed ({'; '.join(parts)})"
+    return lines

@@ -1,0 +1,74 @@
+"""`python -m benchmarks export`: one row per operating point, as CSV, JSON or Parquet."""
+
+import json
+import sys
+
+from benchmarks.cli.common import Parser, add_results_dir, folder, guarded, warn
+from benchmarks.errors import UserError
+from benchmarks.metrics.registry import definitions, parse_metric
+from benchmarks.metrics.table import (
+    DEFAULT_METRICS, POINT_COLUMNS, parameters_as_text, points_table, without_empty_intervals,
+)
+from benchmarks.results.store import Store
+
+
+def run(options) -> int:
+    """Write the table, or the meaning of its columns."""
+    metrics = [parse_metric(name) for name in dict.fromkeys([*DEFAULT_METRICS, *options.metric])]
+    if options.columns:
+        print(describe_columns(metrics))
+        return 0
+    if options.format == "parquet" and not options.out:
+        raise UserError("--format parquet needs --out FILE")
+    store = Store(options.results_dir)
+    results = list(store.results(options.dataset, warn))
+    if not results:
+        there = sorted({path.parent.parent.name for path in store.files()})
+        what = f" of data set {options.dataset}; there is {', '.join(there) or 'nothing'}" if options.dataset else ""
+        raise UserError(f"{store.folder}: holds no results{what}")
+    table = without_empty_intervals(points_table(results, metrics), metrics)
+    if options.format == "parquet":
+        parameters_as_text(table).to_parquet(options.out, index=False)
+    elif options.format == "csv":
+        _write(parameters_as_text(table).to_csv(index=False), options.out)
+    else:
+        rows = [{name: None if value != value else value for name, value in row.items()}
+                for row in table.astype(object).to_dict("records")]
+        _write(json.dumps(rows, indent=1) + "\n", options.out)
+    if options.out:
+        print(f"{len(table)} operating points: {options.out}", file=sys.stderr)
+    return 0
+
+
+def describe_columns(metrics) -> str:
+    """Every column of the export with its unit and meaning, as text."""
+    lines = [f"{name}: {meaning}" for name, meaning in POINT_COLUMNS.items()]
+    lines += [f"{item.name} [{item.definition.unit}]: {item.definition.meaning}" for item in metrics]
+    lines.append("<metric>_low, <metric>_high: 95 % interval over the queries (for qps: the slowest and fastest repeat)")
+    templates = ", ".join(item.template.replace("{", "<").replace("}", ">") for item in definitions())
+    lines.append(f"more with --metric: {templates}, each with @K to restrict it to results of that K")
+    return "\n".join(lines)
+
+
+def _write(text: str, out) -> None:
+    if out:
+        out.write_text(text)
+    else:
+        sys.stdout.write(text)
+
+
+def main(argv: list[str] | None = None) -> None:
+    """Entry point."""
+    parser = Parser(
+        prog="python -m benchmarks export",
+        description="One row per operating point. In JSON, build, search and versions are objects; in CSV and Parquet they\n"
+                    "are JSON text. What a point does not have (a failed one, latency in batch mode) is null.")
+    parser.add_argument("--format", choices=["csv", "json", "parquet"], default="csv", help="default: csv")
+    parser.add_argument("--dataset", metavar="NAME", help="only this data set (default: all)")
+    parser.add_argument("--metric", action="append", default=[], metavar="NAME",
+                        help="one more column, such as robustness-0.2 or latency-p99.9; may be repeated")
+    parser.add_argument("--columns", action="store_true", help="print what every column means, and stop")
+    parser.add_argument("--out", type=folder, metavar="FILE", help="default: standard output")
+    add_results_dir(parser)
+    options = parser.parse_args(argv)
+    guarded(lambda: run(options))

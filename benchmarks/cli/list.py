@@ -1,0 +1,77 @@
+"""`python -m benchmarks list`: what there is to measure, and what has been measured."""
+
+from collections import Counter
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from benchmarks.cards import find_algorithms, find_datasets, load_dataset_card
+from benchmarks.cli.common import Parser, add_results_dir, guarded, warn
+from benchmarks.errors import UserError
+from benchmarks.results.store import Store
+
+KINDS = ("datasets", "algorithms", "results")
+
+
+def run(options) -> int:
+    """Print the tables asked for; a broken card is a line, not the end."""
+    console = Console(soft_wrap=True)
+    chosen = options.what or KINDS
+    failed = False
+    if "datasets" in chosen:
+        table = _table("data sets (datasets/*.yml)", "name", "distance", "dtype", "dimension", "base", "queries", "title")
+        for path in find_datasets().values():
+            try:
+                card = load_dataset_card(path)
+            except UserError as error:
+                warn(str(error))
+                failed = True
+                continue
+            rows = [f"{number:,}" if number else "?" for number in card.expected_rows()]
+            table.add_row(card.name, card.distance, card.dtype or "?", str(card.dimension or "?"), *rows, escape(card.title))
+        console.print(table)
+    if "algorithms" in chosen:
+        table = _table("algorithms (algorithms/*/algorithm.yml)", "name", "library", "version", "family", "distances",
+                       "parameters", "description")
+        for algorithm in find_algorithms().values():
+            parameters = " ".join(f"{name}{'' if item.stage == 'build' else '*'}"
+                                  for name, item in algorithm.offer.parameters.items())
+            table.add_row(algorithm.name, algorithm.library.library, algorithm.library.version, algorithm.offer.family,
+                          " ".join(algorithm.offer.distances), parameters, escape(algorithm.offer.description))
+        console.print(table)
+        console.print("* search parameter: changes without a new build", style="dim")
+    if "results" in chosen:
+        _list_results(console, Store(options.results_dir))
+    return 2 if failed else 0
+
+
+def _list_results(console: Console, store: Store) -> None:
+    count: Counter = Counter()
+    for result in store.results(warn=warn):
+        identity = result.identity
+        count[(identity.dataset, identity.algorithm, identity.k, identity.mode, identity.threads,
+               "ok" if result.ok else "failed")] += 1
+    table = _table(f"results ({store.folder})", "data set", "algorithm", "k", "mode", "threads", "points", "failed")
+    for key in sorted({key[:-1] for key in count}):
+        table.add_row(*map(str, key), str(count[(*key, "ok")]), str(count[(*key, "failed")] or ""))
+    console.print(table if count else f"results ({store.folder}): none yet")
+
+
+def _table(title: str, *headings: str) -> Table:
+    table = Table(title=title, title_justify="left")
+    for heading in headings:
+        table.add_column(heading, overflow="fold")
+    return table
+
+
+def main(argv: list[str] | None = None) -> None:
+    """Entry point."""
+    parser = Parser(prog="python -m benchmarks list", description="Data sets, algorithms and results.")
+    parser.add_argument("what", nargs="*", metavar="|".join(KINDS), help="one or more of them (default: all)")
+    add_results_dir(parser)
+    options = parser.parse_args(argv)
+    for what in options.what:
+        if what not in KINDS:
+            parser.error(f"cannot list '{what}'; choose from {', '.join(KINDS)}")
+    guarded(lambda: run(options))

@@ -1,0 +1,195 @@
+"""What a person sees: the plan, a live table while it runs, the summary when it is done."""
+
+import time
+from collections import Counter
+
+from rich.console import Console
+from rich.live import Live
+from rich.markup import escape
+from rich.table import Table
+
+from benchmarks.metrics.registry import Measured, parse_metric
+from benchmarks.metrics.table import DELTAS
+from benchmarks.plan import BuildJob, Plan
+from benchmarks.results.schema import Identity, ResultRecord, label
+from benchmarks.results.store import Result
+from benchmarks.runner.execute import Observer
+
+
+def untouched_parameters(plan: Plan) -> dict[str, set[str]]:
+    """For each algorithm the parameters that stay at their default in every point of the plan: not worth a word."""
+    untouched = {}
+    points = [*(point for job in plan.jobs for point in job.points), *plan.complete]
+    for algorithm, _ in plan.request.algorithms:
+        values = [{**point.build_params, **point.search_params} for point in points if point.algorithm == algorithm.name]
+        untouched[algorithm.name] = {name for name, parameter in algorithm.offer.parameters.items()
+                                     if all(item[name] == parameter.default for item in values)}
+    return untouched
+
+
+def print_plan(console: Console, plan: Plan, origins: dict[str, str]) -> None:
+    """What will be measured, what is complete, what is skipped and why."""
+    request, data = plan.request, plan.request.data
+    size = f"{data.n:,} × {data.dimension}" if data.n and data.dimension else "size known when prepared"
+    queries = f", {data.nq:,} queries" if data.nq else ""
+    console.print(f"[bold]{escape(data.name)}[/]: {size} {data.dtype or ''}, {data.distance}{queries}; k = {request.k}, "
+                  f"mode {request.mode}, {request.threads} thread{'s' * (request.threads > 1)}, "
+                  f"{request.repeats} repeat{'s' * (request.repeats > 1)}", highlight=False, soft_wrap=True)
+    untouched = untouched_parameters(plan)
+    complete = Counter(identity.algorithm for identity in plan.complete)
+    for algorithm, _ in request.algorithms:
+        jobs = [job for job in plan.jobs if job.algorithm.name == algorithm.name]
+        notes = f", {complete[algorithm.name]} complete already" if complete[algorithm.name] else ""
+        points = sum(len(job.points) for job in jobs)
+        console.print(f"  {algorithm.name}: {points} operating point{'s' * (points != 1)} on {len(jobs)} "
+                      f"build{'s' * (len(jobs) != 1)}{notes} ({origins[algorithm.name]})", highlight=False)
+        hidden = untouched[algorithm.name]
+        for job in jobs:
+            seed = f" seed={job.seed}" if len(request.seeds) > 1 else ""
+            searches = " ".join(label(point.search_params, hidden) for point in job.points)
+            console.print(f"    {label(job.build_params, hidden)}{seed}: {searches}", highlight=False, soft_wrap=True, style="dim")
+    for skip in plan.skips:
+        params = f" {label(skip.params)}" if skip.params else ""
+        console.print(f"  skipped: {skip.algorithm}{params} {skip.reason}", highlight=False, soft_wrap=True, style="yellow")
+
+
+class LiveTable(Observer):
+    """Done, running, left and time per algorithm; in a log, one line per point instead."""
+
+    def __init__(self, console: Console, plan: Plan):
+        self.console, self.start, self.left = console, time.monotonic(), plan.points
+        self.total = plan.points
+        self.untouched = untouched_parameters(plan)
+        self.planned = Counter(point.algorithm for job in plan.jobs for point in job.points)
+        self.done: Counter = Counter()
+        self.failed: Counter = Counter()
+        self.busy: Counter = Counter()
+        self.now = ""
+        self.current: str | None = None
+        self.since = self.start
+        self.live = Live(get_renderable=self._table, console=console, refresh_per_second=2, transient=True)
+
+    def __enter__(self):
+        if self.console.is_terminal and self.total:
+            self.live.start()
+        return self
+
+    def __exit__(self, *exception):
+        self.live.stop()
+
+    def job_started(self, job: BuildJob) -> None:
+        self.current, self.since = job.algorithm.name, time.monotonic()
+
+    def environment_failed(self, job: BuildJob, reason: str) -> None:
+        self._line(f"[red]{escape(reason)}[/]")
+
+    def doing(self, job: BuildJob, what: str, point: Identity | None = None) -> None:
+        params = point.search_params if point else job.build_params
+        self.now = f"{what} {label(params, self.untouched[job.algorithm.name])}"
+        if not self.console.is_terminal and point is None:
+            self._line(f"{job.algorithm.name}: {escape(self.now)}")
+
+    def point_ended(self, job: BuildJob, record: ResultRecord) -> None:
+        name = job.algorithm.name
+        self.left -= 1
+        self.done[name] += 1
+        now = time.monotonic()
+        self.busy[name] += now - self.since
+        self.since = now
+        if record.status != "ok":
+            self.failed[name] += 1
+        identity = record.identity
+        what = label({**identity.build_params, **identity.search_params}, self.untouched[name])
+        if record.status != "ok":
+            self._line(f"[red]{name} {escape(what)}: {record.status} ({escape(record.reason or '')})[/]")
+        elif not self.console.is_terminal:
+            self._line(f"{name} {escape(what)}: done, {self.left} of {self.total} left, {now - self.start:.0f} s")
+
+    def _line(self, text: str) -> None:
+        self.console.print(text, highlight=False, soft_wrap=True)
+
+    def _table(self) -> Table:
+        elapsed = time.monotonic() - self.start
+        done = self.total - self.left
+        estimate = f", about {_duration(elapsed / done * self.left)} left" if done else ""
+        table = Table(title=f"{done} of {self.total} points, {_duration(elapsed)}{estimate}", title_justify="left")
+        for heading in ("algorithm", "done", "left", "failed", "time", "now"):
+            table.add_column(heading, justify="left" if heading in ("algorithm", "now") else "right",
+                             min_width=36 if heading == "now" else None)
+        for name, planned in self.planned.items():
+            running = name == self.current and self.done[name] < planned
+            busy = self.busy[name] + (time.monotonic() - self.since if running else 0)
+            table.add_row(name, str(self.done[name]), str(planned - self.done[name]), str(self.failed[name] or ""),
+                          _duration(busy) if busy else "", escape(self.now) if running else "",
+                          style="bold" if running else "")
+        return table
+
+
+def print_summary(console: Console, results: list[Result], plan: Plan) -> None:
+    """One row per operating point: recall, robustness and speed, each with its interval."""
+    metrics = [parse_metric("recall"), *(parse_metric(f"robustness-{delta}") for delta in DELTAS), parse_metric("qps")]
+    request = plan.request
+    table = Table(title=f"{request.data.name}, k = {request.k}, mode {request.mode}, threads {request.threads}, "
+                        f"n = {request.data.nq:,} queries", title_justify="left")
+    for heading in ("algorithm", "operating point", "recall", *(f"R-{delta}" for delta in DELTAS), "QPS"):
+        table.add_column(heading, justify="left" if heading in ("algorithm", "operating point") else "right",
+                         overflow="fold")
+    untouched = untouched_parameters(plan)
+    order = [algorithm.name for algorithm, _ in request.algorithms]
+
+    def rank(result):
+        identity = result.identity
+        values = [(isinstance(value, str), value) for value in (*identity.build_params.values(), identity.seed,
+                                                                *identity.search_params.values())]
+        return order.index(identity.algorithm), values
+
+    for result in sorted(results, key=rank):
+        identity = result.identity
+        seed = {"seed": identity.seed} if len(request.seeds) > 1 else {}
+        point = label({**identity.build_params, **identity.search_params, **seed}, untouched[identity.algorithm])
+        if result.ok:
+            values = [_cell(metric.compute(result), metric.definition.kind) for metric in metrics]
+            table.add_row(identity.algorithm, point, *values)
+        else:
+            table.add_row(identity.algorithm, point, result.record.status, *[""] * (len(metrics) - 1), style="red")
+    wide = console if console.is_terminal else Console(file=console.file, width=220)
+    wide.print(table)
+    console.print("Each value with its 95 % interval over the queries; R-δ is the share of queries with recall ≥ δ. "
+                  "QPS: median, with the slowest and fastest repeat.", highlight=False, soft_wrap=True, style="dim")
+    _print_failures(console, [result for result in results if not result.ok], untouched)
+    for result in results:
+        if result.record.answers_vary:
+            console.print(f"note: {result.identity.algorithm} {escape(result.identity.label())} returned other ids in a "
+                          "later repeat; those of the first are counted", highlight=False, soft_wrap=True)
+
+
+def _print_failures(console: Console, failed: list[Result], untouched: dict[str, set[str]]) -> None:
+    """One line per cause: points that failed for the same reason share it."""
+    causes: dict[tuple, list[str]] = {}
+    for result in failed:
+        record, identity = result.record, result.identity
+        point = label({**identity.build_params, **identity.search_params}, untouched[identity.algorithm])
+        causes.setdefault((identity.algorithm, record.status, record.reason, record.log), []).append(point)
+    for (algorithm, status, reason, log), points in causes.items():
+        more = f" and {len(points) - 1} more points" if len(points) > 1 else ""
+        where = f" (log: {log})" if log else ""
+        console.print(f"[red]{algorithm} {escape(points[0])}{more}: {status}: {escape(reason or '')}{escape(where)}[/]",
+                      highlight=False, soft_wrap=True)
+
+
+def _cell(measured: Measured | None, kind: str) -> str:
+    if measured is None:
+        return ""
+    if kind == "speed":
+        return f"{measured.value:,.0f} [dim]{_range(measured, ',.0f')}[/]"
+    return f"{measured.value:.4f} [dim]{_range(measured, '.4f')}[/]"
+
+
+def _range(measured: Measured, form: str) -> str:
+    return f"{measured.low:{form}}–{measured.high:{form}}" if measured.low is not None else ""
+
+
+def _duration(seconds: float) -> str:
+    minutes, rest = divmod(int(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"

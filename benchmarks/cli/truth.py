@@ -1,0 +1,37 @@
+"""`python -m benchmarks truth`: exact nearest neighbours, cached and written where asked."""
+
+from benchmarks.cli.common import Parser, add_data_options, folder, guarded, positive
+from benchmarks.data.prepare import prepare, resolve_dataset
+from benchmarks.groundtruth.cache import ground_truth, write_truth
+from benchmarks.hardware import allowed_cpus, choose_cpus
+from benchmarks.progress import Progress
+
+
+def run(options) -> int:
+    """Compute, or read from the cache, and write the first K columns."""
+    cpus = choose_cpus(allowed_cpus(), options.threads)
+    dataset = prepare(resolve_dataset(options.dataset, options.distance, options.queries), options.data_dir, Progress())
+    truth = ground_truth(dataset, options.k, options.data_dir, len(cpus), Progress())
+    width = min(options.k, dataset.n)
+    facts = {"dataset": dataset.name, "distance": dataset.distance, "k": width, "base_sha256": dataset.base_check.sha256,
+             "queries_sha256": dataset.queries_check.sha256}
+    if options.out:
+        write_truth(options.out, truth.neighbors[:, :width], truth.distances[:, :width], facts)
+    print(f"{dataset.name}: exact top {width} of {dataset.nq:,} queries among {dataset.n:,} vectors: "
+          f"{options.out or truth.path}")
+    return 0
+
+
+def main(argv: list[str] | None = None) -> None:
+    """Entry point."""
+    parser = Parser(
+        prog="python -m benchmarks truth",
+        description="Exact nearest neighbours as HDF5: data sets `neighbors` (int32) and `distances` (float64), both\n"
+                    "(queries, K), nearest first, ties by the lower id. Where the base has fewer than K vectors there are\n"
+                    "that many columns. Distances: l2 squared, ip the negative product, cosine 1 - cosine.")
+    add_data_options(parser)
+    parser.add_argument("--k", type=positive, default=100, help="neighbours per query (default: 100)")
+    parser.add_argument("--out", type=folder, metavar="FILE", help="where to write (default: only the cache)")
+    parser.add_argument("--threads", type=positive, help="threads (default: all, at most 64)")
+    options = parser.parse_args(argv)
+    guarded(lambda: run(options))

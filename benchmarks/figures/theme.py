@@ -1,0 +1,152 @@
+"""How every figure looks: colours, markers and dashes per algorithm, a sheet with room for its words, and saving."""
+
+import textwrap
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import matplotlib
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
+from matplotlib.lines import Line2D
+
+# Okabe and Ito (2008), told apart by people with any colour vision; its yellow, too pale for a line, left out.
+PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#222222")
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "p")  # ten and seven have no common divisor: 70 pairs
+DASHES = ("-", (0, (5, 1.5)), (0, (1.2, 1.2)), (0, (6, 1.5, 1.2, 1.5)), (0, (3, 3)), (0, (8, 2, 2, 2, 2, 2)))
+ALERT, GREY, LIGHT = "#C00000", "#555555", "#DDDDDD"
+FORMATS = ("png", "svg", "pdf")
+_METADATA = {"png": {"Software": None}, "svg": {"Date": None, "Creator": None},
+             "pdf": {"CreationDate": None, "Creator": None, "Producer": None}}
+TITLE, TEXT, SMALL = 13, 10, 8.5
+
+RC = {
+    "font.family": "DejaVu Sans",  # comes with matplotlib, so that figures are the same everywhere
+    "font.size": TEXT, "axes.labelsize": TEXT + 0.5, "xtick.labelsize": TEXT - 0.5, "ytick.labelsize": TEXT - 0.5,
+    "legend.fontsize": TEXT, "legend.frameon": False, "legend.borderpad": 0, "legend.borderaxespad": 0,
+    "axes.grid": True, "grid.color": LIGHT, "grid.linewidth": 0.7, "axes.axisbelow": True,
+    "axes.spines.top": False, "axes.spines.right": False, "axes.edgecolor": GREY, "axes.linewidth": 0.8,
+    "xtick.color": GREY, "ytick.color": GREY, "xtick.labelcolor": "black", "ytick.labelcolor": "black",
+    "lines.linewidth": 1.7, "lines.markersize": 6.5, "savefig.dpi": 200,
+    "svg.hashsalt": "robust-ann-benchmarks", "pdf.fonttype": 42,  # the same bytes each time; text that can be edited
+}
+themed = matplotlib.rc_context(RC)  # decorates what draws or saves
+
+
+@dataclass(frozen=True)
+class Style:
+    """Colour, marker and place of one algorithm."""
+
+    colour: str
+    marker: str
+    place: int
+
+    def line(self, variant: int = 0) -> dict:
+        """Line2D keywords of the algorithm's build number `variant`: its own dash, and a filled or an open marker."""
+        face = self.colour if variant % 2 == 0 else "white"
+        return {"color": self.colour, "marker": self.marker, "linestyle": DASHES[(self.place + variant) % len(DASHES)],
+                "markerfacecolor": face, "markeredgecolor": self.colour, "markeredgewidth": 1.2}
+
+
+def styles(algorithms: Iterable[str]) -> dict[str, Style]:
+    """A style for each name, given out in sorted order: the same algorithms look the same in every figure."""
+    return {name: Style(PALETTE[place % len(PALETTE)], MARKERS[place % len(MARKERS)], place)
+            for place, name in enumerate(sorted(set(algorithms)))}
+
+
+def failure_handles(lines: dict[str, str], look: dict[str, Style]) -> list[Line2D]:
+    """Legend entries that name each algorithm's failed points."""
+    return [Line2D([], [], color=look[name].colour, marker="x", linestyle="none", markeredgewidth=2, label=text)
+            for name, text in lines.items()]
+
+
+@themed
+def sheet(title: str, subtitle: str, *, rows: int, columns: int, panel: tuple[float, float],
+          legend: Sequence[Artist], failed: Sequence[Artist] = (), notes: Sequence[str] = (),
+          alert: str | None = None, used: int | None = None, **subplots) -> tuple[Figure, list[Axes]]:
+    """A figure with a head above the panels, and the legend and notes below, where they hide nothing.
+
+    Args:
+        title: bold first line.
+        subtitle: what the data are.
+        rows: of panels.
+        columns: of panels.
+        panel: width and height of one in inches, labels included.
+        legend: labelled handles, in as many columns as fit.
+        failed: labelled handles of what failed, one a line.
+        notes: how to read the figure, small.
+        alert: a warning that belongs to the figure, in red under the subtitle.
+        used: number of panels needed, where fewer than rows × columns.
+        **subplots: for `Figure.subplots`.
+
+    Returns:
+        the figure and its panels in reading order.
+    """
+    width, margin = columns * panel[0], 0.12
+    figure = Figure(figsize=(width, 1))
+    room = width - 2 * margin
+    head = _wrapped([title], room, TITLE, 1.08), _wrapped([subtitle], room, TEXT), _wrapped([alert], room, TEXT)
+    lines = [text.count("\n") + 1 if text else 0 for text in head]
+    top = 0.1 + 0.26 * lines[0] + 0.2 * (lines[1] + lines[2]) + 0.06
+
+    bottom = 0.08
+    if notes:
+        text = _wrapped(notes, room, SMALL)
+        figure.text(margin, bottom, text, transform=figure.dpi_scale_trans, fontsize=SMALL, color=GREY, va="bottom",
+                    linespacing=1.25)
+        bottom += 0.155 * (text.count("\n") + 1) + 0.08
+    for handles, most in ((failed, 1), (legend, 4)):
+        if handles:
+            bottom += _place_legend(figure, handles, (margin, bottom), room, most) + 0.1
+
+    height = bottom + rows * panel[1] + top
+    figure.set_size_inches(width, height)
+    y = height - 0.1
+    for text, count, step, look in zip(head, lines, (0.26, 0.2, 0.2), (
+            {"fontsize": TITLE, "fontweight": "bold"}, {"color": GREY}, {"color": ALERT, "fontweight": "bold"}),
+            strict=True):
+        if text:
+            figure.text(margin, y, text, transform=figure.dpi_scale_trans, va="top", linespacing=1.15, **look)
+            y -= step * count
+    figure.set_layout_engine(ConstrainedLayoutEngine(
+        rect=(0, bottom / height, 1, 1 - (bottom + top) / height), w_pad=0.08, h_pad=0.08, wspace=0.02, hspace=0.02))
+    axes = list(figure.subplots(rows, columns, squeeze=False, **subplots).flat)
+    for spare in axes[used or len(axes):]:
+        spare.remove()
+    return figure, axes[:used]
+
+
+def _place_legend(figure: Figure, handles: Sequence[Artist], corner: tuple[float, float], room: float,
+                  most: int) -> float:
+    """Put the legend's lower left corner there, in as many columns as fit the room; its height in inches."""
+    for handle in handles:
+        handle.set_label(_wrapped([handle.get_label()], room - 0.5, TEXT))
+    for columns in range(min(most, len(handles)), 0, -1):
+        legend = figure.legend(handles=handles, loc="lower left", bbox_to_anchor=corner, ncols=columns,
+                               bbox_transform=figure.dpi_scale_trans, columnspacing=1.6, handlelength=2.6)
+        box = legend.get_window_extent()
+        if box.width / figure.dpi <= room or columns == 1:
+            return box.height / figure.dpi
+        legend.remove()
+    raise AssertionError("a legend of one column always returns")
+
+
+def _wrapped(lines: Iterable[str | None], inches: float, size: float, wide: float = 1.0) -> str:
+    """Lines broken so that they fit, at 0.57 em per character of DejaVu Sans."""
+    characters = max(20, int(inches * 72 / (size * 0.57 * wide)))
+    return "\n".join(textwrap.fill(line, characters, break_on_hyphens=False) for line in lines if line)
+
+
+@themed
+def save(figure: Figure, paths: Iterable[Path]) -> None:
+    """Write the figure to each path, in the format of its suffix; the same figure gives the same bytes.
+
+    Raises:
+        OSError: it cannot be written there.
+    """
+    for path in paths:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        kind = path.suffix.lstrip(".").lower()
+        figure.savefig(path, format=kind, metadata=_METADATA[kind])

@@ -1,0 +1,87 @@
+"""Ground truth on disk, under a key made of all that decides it: base, queries, distance and depth."""
+
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path
+
+import h5py
+import numpy as np
+
+from benchmarks.data.formats import open_hdf5
+from benchmarks.data.prepare import Dataset
+from benchmarks.errors import UserError
+from benchmarks.groundtruth.exact import exact_neighbors
+from benchmarks.progress import Progress
+
+LEAST_DEPTH = 100
+
+
+@dataclass(frozen=True)
+class GroundTruth:
+    """Exact neighbours of every query: ids int32 and distances float64, both (nq, depth), nearest first."""
+
+    key: str
+    path: Path
+    neighbors: np.ndarray
+    distances: np.ndarray
+
+
+def depth_for(k: int, n: int) -> int:
+    """Twice K, so that ties at rank K are seen, at least 100, at most n."""
+    return min(n, max(LEAST_DEPTH, 2 * k))
+
+
+def truth_key(dataset: Dataset, depth: int) -> str:
+    """16 hexadecimal digits."""
+    content = f"{dataset.base_check.sha256} {dataset.queries_check.sha256} {dataset.distance} {depth}"
+    return hashlib.sha256(content.encode()).hexdigest()[:16]
+
+
+def ground_truth(dataset: Dataset, k: int, data_dir: Path, threads: int, progress: Progress) -> GroundTruth:
+    """Exact ground truth for K = k, computed unless it is cached.
+
+    Raises:
+        UserError: the cached file is damaged and cannot be replaced.
+    """
+    depth = depth_for(k, dataset.n)
+    key = truth_key(dataset, depth)
+    path = data_dir / "truth" / f"{key}.hdf5"
+    if path.is_file():
+        try:
+            return _read(path, key, (dataset.nq, depth))
+        except UserError:
+            pass  # damaged: computed again
+    with progress.task(f"exact ground truth of {dataset.name}", None) as task:
+        truth = exact_neighbors(dataset.base.open(), dataset.queries.open(), dataset.distance, depth,
+                                threads=threads, progress=task.update)
+    facts = {"dataset": dataset.name, "distance": dataset.distance, "base_sha256": dataset.base_check.sha256,
+             "queries_sha256": dataset.queries_check.sha256, "widened": truth.widened}
+    write_truth(path, truth.neighbors, truth.distances, facts)
+    return GroundTruth(key, path, truth.neighbors, truth.distances)
+
+
+def write_truth(path: Path, neighbors: np.ndarray, distances: np.ndarray, facts: dict) -> None:
+    """HDF5 with `neighbors` and `distances`, whole or not at all.
+
+    Distances are those of `benchmarks.groundtruth.distances`: squared for l2, the negative product for ip, 1 - cosine.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_name(f".{path.name}.partial")
+    try:
+        with h5py.File(partial, "w") as file:
+            file["neighbors"], file["distances"] = neighbors, distances
+            file.attrs.update(facts)
+        partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def _read(path: Path, key: str, shape: tuple[int, int]) -> GroundTruth:
+    with open_hdf5(path) as file:
+        try:
+            neighbors, distances = file["neighbors"][...], file["distances"][...]
+        except (KeyError, OSError):
+            raise UserError(f"{path}: is not a ground truth file") from None
+    if neighbors.shape != shape or distances.shape != shape:
+        raise UserError(f"{path}: holds {neighbors.shape} neighbours, {shape} are needed")
+    return GroundTruth(key, path, neighbors, distances)

@@ -1,0 +1,144 @@
+"""The plan: a pure value made of cards, sweep and what is known of the data; execution only consumes it."""
+
+import hashlib
+import itertools
+import json
+from collections.abc import Iterable
+
+from benchmarks.cards import Algorithm, Grid, Value
+from benchmarks.constraints import holds
+from benchmarks.results.schema import Identity
+from benchmarks.sweeps import Mode
+from benchmarks.yamlfile import Strict
+
+
+class DataFacts(Strict):
+    """What the plan needs to know of a data set; hashes are empty and numbers None before it is prepared."""
+
+    name: str
+    distance: str
+    dtype: str | None = None
+    n: int | None = None
+    nq: int | None = None
+    dimension: int | None = None
+    base_sha256: str = ""
+    queries_sha256: str = ""
+
+
+class Request(Strict):
+    """What the user wants measured."""
+
+    data: DataFacts
+    k: int
+    mode: Mode
+    repeats: int
+    threads: int
+    seeds: list[int]
+    algorithms: list[tuple[Algorithm, list[Grid]]]
+
+
+class BuildJob(Strict):
+    """One index to build, and the points to search it at."""
+
+    algorithm: Algorithm
+    build_params: dict[str, Value]
+    seed: int
+    points: list[Identity]
+
+    def hash(self) -> str:
+        """Names the built index: data, distance, algorithm, its code, build parameters, seed, threads."""
+        identity = self.points[0].model_dump(exclude={"dataset", "queries_sha256", "search_params", "k", "mode"})
+        content = json.dumps([identity, self.algorithm.code_hash()], sort_keys=True)
+        return hashlib.sha256(content.encode()).hexdigest()[:16]
+
+
+class Skip(Strict):
+    """Something that will not be measured, and why."""
+
+    algorithm: str
+    params: dict[str, Value]
+    reason: str
+
+
+class Plan(Strict):
+    """Everything that a run will do, in order."""
+
+    request: Request
+    jobs: list[BuildJob]
+    skips: list[Skip]
+    complete: list[Identity]
+
+    @property
+    def points(self) -> int:
+        return sum(len(job.points) for job in self.jobs)
+
+
+def make_plan(request: Request, complete: frozenset[str] = frozenset()) -> Plan:
+    """Expand grids into build jobs.
+
+    Args:
+        request: what is wanted.
+        complete: hashes of the points that need not be measured again.
+
+    Returns:
+        the plan; combinations that break a constraint, and algorithms that cannot do this data set, are skips.
+    """
+    jobs, skips, done = [], [], []
+    for algorithm, grids in request.algorithms:
+        reason = _unfit(algorithm, request.data)
+        if reason:
+            skips.append(Skip(algorithm=algorithm.name, params={}, reason=reason))
+            continue
+        builds: dict[str, tuple[dict, list[dict]]] = {}
+        for grid in grids:
+            for build in _combinations(algorithm, "build", grid.build):
+                _, searches = builds.setdefault(json.dumps(build), (build, []))
+                searches += [item for item in _combinations(algorithm, "search", grid.search) if item not in searches]
+        for build, searches in builds.values():
+            allowed = []
+            for search in searches:
+                broken = _broken(algorithm, {**build, **search}, request)
+                if broken:
+                    skips.append(Skip(algorithm=algorithm.name, params={**build, **search}, reason=broken))
+                else:
+                    allowed.append(search)
+            for seed in request.seeds if allowed else ():
+                identities = [_identity(request, algorithm, build, search, seed) for search in allowed]
+                todo = [identity for identity in identities if identity.hash() not in complete]
+                done += [identity for identity in identities if identity.hash() in complete]
+                if todo:
+                    jobs.append(BuildJob(algorithm=algorithm, build_params=build, seed=seed, points=todo))
+    return Plan(request=request, jobs=jobs, skips=skips, complete=done)
+
+
+def _unfit(algorithm: Algorithm, data: DataFacts) -> str | None:
+    offer = algorithm.offer
+    if data.distance not in offer.distances:
+        return f"has no distance {data.distance}, only {', '.join(offer.distances)}"
+    if data.dtype is not None and data.dtype not in offer.dtypes:
+        return f"takes no {data.dtype}, only {', '.join(offer.dtypes)}"
+    return None
+
+
+def _combinations(algorithm: Algorithm, stage: str, grid: dict[str, list[Value]]) -> Iterable[dict[str, Value]]:
+    """Every combination of one stage, in the card's order, with defaults for what the grid does not name."""
+    parameters = {name: item for name, item in algorithm.offer.parameters.items() if item.stage == stage}
+    values = [[item.check(name, value) for value in grid.get(name, [item.default])] for name, item in parameters.items()]
+    for combination in itertools.product(*values):
+        yield dict(zip(parameters, combination, strict=True))
+
+
+def _broken(algorithm: Algorithm, params: dict[str, Value], request: Request) -> str | None:
+    values = {**params, "k": request.k, "n": request.data.n, "dimension": request.data.dimension}
+    for constraint in algorithm.offer.constraints:
+        if not holds(constraint, values):
+            known = ", ".join(f"{name} = {value}" for name, value in values.items() if name in constraint.split())
+            return f"breaks {constraint} ({known})"
+    return None
+
+
+def _identity(request: Request, algorithm: Algorithm, build: dict, search: dict, seed: int) -> Identity:
+    data = request.data
+    return Identity(dataset=data.name, base_sha256=data.base_sha256, queries_sha256=data.queries_sha256,
+                    distance=data.distance, algorithm=algorithm.name, build_params=build, search_params=search,
+                    seed=seed, k=request.k, mode=request.mode, threads=request.threads)

@@ -1,0 +1,238 @@
+"""Carries out a plan: environments, workers, judging, result files. Every point ends as a file with a status."""
+
+import json
+import os
+import shutil
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import dataclass, field
+from datetime import datetime, timezone
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks.data.prepare import Dataset
+from benchmarks.groundtruth.cache import GroundTruth
+from benchmarks.plan import BuildJob, Plan
+from benchmarks.results.judge import judge
+from benchmarks.results.schema import Identity, Machine, Provenance, ResultRecord
+from benchmarks.results.store import Store
+from benchmarks.runner.environment import Environment, EnvironmentFailure
+from benchmarks.runner.supervise import Ending, Limits, watch
+from benchmarks.worker.protocol import BUILD_FILE, EVENTS_FILE, JUDGED_FILE
+
+WORK, INDEXES = ".work", ".indexes"
+
+
+class Observer:
+    """Told of everything that happens; the command line's table derives from it."""
+
+    def job_started(self, job: BuildJob) -> None: ...
+
+    def environment_failed(self, job: BuildJob, reason: str) -> None: ...
+
+    def doing(self, job: BuildJob, what: str, point: Identity | None = None) -> None: ...
+
+    def point_ended(self, job: BuildJob, record: ResultRecord) -> None: ...
+
+
+@dataclass(frozen=True)
+class Session:
+    """Everything that is the same for all points of one run."""
+
+    plan: Plan
+    dataset: Dataset
+    truth: GroundTruth
+    store: Store
+    runner: object
+    cpus: list[int]
+    limits: Limits
+    command: str
+    machine: Machine
+    git: tuple[str | None, bool | None]
+    skip_missing: bool = False
+    observer: Observer = field(default_factory=Observer)
+
+    @property
+    def threads(self) -> int:
+        return len(self.cpus)
+
+
+@dataclass
+class BuildFacts:
+    """What is known of a built index; filled as the worker tells."""
+
+    build_seconds: float | None = None
+    build_peak_bytes: int | None = None
+    index_bytes: int | None = None
+    load_seconds: float | None = None
+    observed: dict = field(default_factory=dict)
+
+
+def execute(session: Session) -> list[ResultRecord]:
+    """Run every job of the plan; a failure of one is no end of the others.
+
+    Returns:
+        the records of all points that were run, in order. Points of a library whose environment cannot be built are
+        failed, or left out if `skip_missing`.
+    """
+    clear_work(session.store)
+    records: list[ResultRecord] = []
+    work = session.store.folder / WORK / str(os.getpid())
+    missing: dict[Path, str] = {}
+    try:
+        for job in session.plan.jobs:
+            session.observer.job_started(job)
+            run = JobRun(session, job, work, records.append)
+            library = job.algorithm.directory
+            if library not in missing:
+                try:
+                    session.observer.doing(job, "preparing the environment")
+                    environment = session.runner.prepare(job.algorithm)
+                except EnvironmentFailure as failure:
+                    missing[library] = f"the environment of {job.algorithm.name} cannot be built: {failure}"
+                    session.observer.environment_failed(job, missing[library])
+            if library not in missing:
+                run.all_points(environment)
+            elif not session.skip_missing:
+                run.fail(list(job.points), "failed", missing[library])
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+    return records
+
+
+def clear_work(store: Store) -> None:
+    """Remove what a killed run left behind; the caller holds the folder's lock, so nothing there is in use."""
+    shutil.rmtree(store.folder / WORK, ignore_errors=True)
+    store.sweep()
+
+
+class JobRun:
+    """One build job: as many workers, one after the other, as it takes to bring every point to an end."""
+
+    def __init__(self, session: Session, job: BuildJob, work: Path, ended: Callable[[ResultRecord], None]):
+        self.session, self.job, self.work, self.ended = session, job, work, ended
+        self.index = session.store.folder / INDEXES / job.hash()
+        self.log = session.store.log_path(job.points[0], job.hash())
+        self.facts = BuildFacts()
+        self.environment: Environment | None = None
+
+    def all_points(self, environment: Environment) -> None:
+        """Build once, then search; a worker that dies at one point is followed by another for the rest."""
+        self.environment = environment
+        self.log.parent.mkdir(parents=True, exist_ok=True)
+        self.log.unlink(missing_ok=True)
+        if not (self.index / BUILD_FILE).exists():
+            shutil.rmtree(self.index, ignore_errors=True)
+        self.index.mkdir(parents=True, exist_ok=True)
+        pending = list(self.job.points)
+        while pending:
+            before = len(pending), (self.index / BUILD_FILE).exists()
+            self._one_worker(pending)
+            if (len(pending), (self.index / BUILD_FILE).exists()) == before:
+                self.fail(pending, "failed", "the worker ended without a result")
+        shutil.rmtree(self.index, ignore_errors=True)
+
+    def _one_worker(self, pending: list[Identity]) -> None:
+        """Run one worker on all that is pending; points that end are taken out of `pending`."""
+        session, output = self.session, self.work / "job"
+        shutil.rmtree(output, ignore_errors=True)
+        output.mkdir(parents=True)
+        job_file = output / "job.json"
+        job_file.write_text(json.dumps(self._job(pending, output)))
+        saved = self.index / BUILD_FILE
+        if saved.exists():
+            self._remember(json.loads(saved.read_text()))
+        current: Identity | None = None
+        raised: dict | None = None
+        process = session.runner.start(self.environment, job_file, self.log, session.threads)
+        with closing(watch(process, output / EVENTS_FILE, session.limits)) as events:
+            for event in events:
+                if isinstance(event, Ending):
+                    if raised:
+                        status = "out-of-memory" if raised["memory"] else "failed"
+                        event = Ending(status, f"{raised['type']}: {raised['message'] or 'no message'}")
+                    if event.status and current:
+                        pending.remove(current)
+                        self.fail([current], event.status, f"{event.reason} while searching")
+                    elif event.status:
+                        self.fail(pending, event.status, f"{event.reason} while {'loading' if saved.exists() else 'building'}")
+                elif event["event"] == "started":
+                    self.facts.observed = event
+                elif event["event"] == "building":
+                    session.observer.doing(self.job, "building")
+                elif event["event"] in ("built", "loaded"):
+                    self._remember(event)
+                elif event["event"] == "point_started":
+                    current = next(point for point in pending if point.hash() == event["point"])
+                    session.observer.doing(self.job, "searching", current)
+                elif event["event"] == "point_done":
+                    self._seal(current, event, output / event["point"])
+                    pending.remove(current)
+                    (output / event["point"] / JUDGED_FILE).touch()
+                    current = None
+                elif event["event"] == "raised":
+                    raised = event
+
+    def _job(self, pending: list[Identity], output: Path) -> dict:
+        """The whole of what a worker is told."""
+        session, request = self.session, self.session.plan.request
+        vectors = {role: getattr(session.dataset, role) for role in ("base", "queries", "learn")}
+        return {
+            "host_pid": os.getpid(), "cpus": session.cpus, "threads": session.threads,
+            "adapter": str(self.job.algorithm.directory / "algorithm.py"),
+            "class_name": self.job.algorithm.offer.class_name,
+            **{role: item and item.model_dump(mode="json") for role, item in vectors.items()},
+            "distance": request.data.distance, "k": request.k, "mode": request.mode, "repeats": request.repeats,
+            "seed": self.job.seed, "build_params": self.job.build_params, "index_directory": str(self.index),
+            "output": str(output),
+            "points": [{"id": point.hash(), "search_params": point.search_params} for point in pending],
+        }
+
+    def _remember(self, told: dict) -> None:
+        for name in ("build_seconds", "build_peak_bytes", "index_bytes", "load_seconds"):
+            if name in told:
+                setattr(self.facts, name, told[name])
+
+    def _seal(self, point: Identity, event: dict, folder: Path) -> None:
+        session = self.session
+        session.observer.doing(self.job, "judging", point)
+        arrays = {path.stem: np.load(path) for path in folder.glob("*.npy")}
+        try:
+            judged = judge(arrays.pop("neighbors"), session.dataset, session.truth, point.k, session.threads)
+        except ValueError as error:
+            self.fail([point], "invalid", str(error))
+            return
+        record = self._record(point, "ok", None, answers_vary=event["answers_vary"], stats=event["stats"],
+                              search_peak_bytes=event["search_peak_bytes"], repeated_ids=judged.repeated,
+                              missing_ids=judged.missing)
+        session.store.write(record, {**arrays, **judged.arrays})
+        self._end(record)
+
+    def fail(self, points: list[Identity], status: str, reason: str) -> None:
+        """Write each of the points as failed, and empty the list."""
+        for point in points:
+            record = self._record(point, status, " ".join(reason.split()))
+            self.session.store.write(record, {})
+            self._end(record)
+        points.clear()
+
+    def _end(self, record: ResultRecord) -> None:
+        self.ended(record)
+        self.session.observer.point_ended(self.job, record)
+
+    def _record(self, point: Identity, status: str, reason: str | None, **more) -> ResultRecord:
+        session, facts = self.session, self.facts
+        observed = {name: facts.observed[name] for name in ("python", "versions", "affinity", "thread_variables")
+                    if name in facts.observed}
+        provenance = Provenance(
+            measured_at=datetime.now(timezone.utc).isoformat(timespec="seconds"), command=session.command,
+            git_revision=session.git[0], git_dirty=session.git[1], runner=session.runner.name,
+            code_sha256=self.job.algorithm.code_hash(), environment=self.environment.key if self.environment else "none",
+            machine=session.machine, **observed)
+        log = os.path.relpath(self.log, session.store.folder) if self.log.exists() else None
+        return ResultRecord(
+            identity=point, status=status, reason=reason, log=log, n=session.dataset.n, nq=session.dataset.nq,
+            truth=session.truth.key, repeats=session.plan.request.repeats, build_seconds=facts.build_seconds,
+            load_seconds=facts.load_seconds, index_bytes=facts.index_bytes, build_peak_bytes=facts.build_peak_bytes,
+            provenance=provenance, **more)
