@@ -11,8 +11,8 @@ Better = Literal["higher", "lower"]
 def pareto_front(x: Sequence[float], y: Sequence[float], x_better: Better, y_better: Better) -> list[int]:
     """Indices of the points that no other point dominates, by ascending x.
 
-    A point dominates another if it is at least as good on both axes and better on one. Of points that are equal
-    on both axes the first is kept.
+    A point dominates another if it is at least as good on both axes and better on one. Of points that are
+    equal on both axes the first is kept.
 
     Raises:
         ValueError: x and y differ in length, hold NaN, or a direction is neither `higher` nor `lower`.

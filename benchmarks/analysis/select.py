@@ -84,7 +84,10 @@ def inventory(results: Iterable[Result]) -> str:
 
 
 def require_alike(results: Sequence[Result], *, speed: bool, mix: bool = False) -> str | None:
-    """Refuse to show unlike results together; the note for the figure, such as `mixed: k 10 and 100`, if allowed to.
+    """Refuse to show unlike results together.
+
+    Returns:
+        the note for the figure where they are unlike and may be shown: `mixed: k 10 and 100`; else None.
 
     Args:
         results: what is to be shown.
@@ -102,11 +105,11 @@ def require_alike(results: Sequence[Result], *, speed: bool, mix: bool = False) 
     if not unlike:
         return None
     if mix:
-        return "mixed: " + "; ".join(f"{name} {_and(_short(name, value) for value in sorted(counts))}"
+        return "mixed: " + "; ".join(f"{name} {listed(_short(name, value) for value in sorted(counts))}"
                                      for name, counts in unlike.items())
     found = "; ".join(f"{name} " + ", ".join(f"{_short(name, value)} ({counts[value]} points)"
                                              for value in sorted(counts)) for name, counts in unlike.items())
-    flags = _and(dict.fromkeys(FIELDS[name].flag for name in unlike))
+    flags = listed(dict.fromkeys(FIELDS[name].flag for name in unlike))
     raise UserError(f"these results differ in {found}; choose with {flags}, or show them together with --mix")
 
 
@@ -114,7 +117,8 @@ def _short(name: str, value: object) -> str:
     return str(value)[:8] if name in HASHES else str(value)
 
 
-def _and(items: Iterable[object]) -> str:
+def listed(items: Iterable[object]) -> str:
+    """`a, b and c`."""
     *rest, last = map(str, items)
     return f"{', '.join(rest)} and {last}" if rest else last
 
@@ -125,16 +129,22 @@ def average_recall(result: Result) -> Fraction:
 
 
 def nearest(results: Iterable[Result], recall: float = 0.9) -> list[Result]:
-    """For each algorithm its operating point whose average recall is nearest to `recall`; failed points do not count.
+    """For each algorithm its operating point whose average recall is nearest to `recall`.
 
-    Of two points that are equally near, the one with the higher recall. Where unlike results are mixed, one point of
-    each kind. Sorted by algorithm.
+    Of two points that are equally near, the one with the higher recall. Where unlike results are mixed, one
+    point of each kind. Failed points do not count. Sorted by algorithm.
+
+    Raises:
+        UserError: every point failed.
     """
+    results = list(results)
+    require_ok(results)
     target = Fraction(str(recall))
     groups: dict[tuple, list[Result]] = {}
     for result in results:
         if result.ok:
-            groups.setdefault((result.identity.algorithm, *comparable(result, speed=False)), []).append(result)
+            key = (result.identity.algorithm, *comparable(result, speed=False))
+            groups.setdefault(key, []).append(result)
 
     def distance(result: Result):
         found = average_recall(result)
@@ -143,14 +153,21 @@ def nearest(results: Iterable[Result], recall: float = 0.9) -> list[Result]:
     return [min(groups[key], key=distance) for key in sorted(groups)]
 
 
+def require_ok(results: Sequence[Result]) -> None:
+    """Raises UserError where every point failed, so that there is nothing to draw."""
+    if not any(result.ok for result in results):
+        raise UserError(f"every selected point failed: {'; '.join(failures(results).values())}")
+
+
 def describe(results: Sequence[Result]) -> str:
-    """`K = 10 · batch mode · 1 thread · n = 1,000 queries`, for the head of a figure; several values where mixed."""
-    ks, modes, threads, queries = (sorted(set(values)) for values in zip(*(
-        (result.identity.k, result.identity.mode, result.identity.threads, result.record.nq) for result in results),
-        strict=True))
+    """`K = 10 · batch mode · 1 thread · n = 1,000 queries`, for the head of a figure."""
+    ks = sorted({result.identity.k for result in results})
+    modes = sorted({result.identity.mode for result in results})
+    threads = sorted({result.identity.threads for result in results})
+    queries = sorted({result.record.nq for result in results})
     plural = "" if threads == [1] else "s"
-    return (f"K = {_and(ks)} · {_and(modes)} mode · {_and(threads)} thread{plural} · "
-            f"n = {_and(f'{nq:,}' for nq in queries)} queries")
+    return (f"K = {listed(ks)} · {listed(modes)} mode · {listed(threads)} thread{plural} · "
+            f"n = {listed(f'{nq:,}' for nq in queries)} queries")
 
 
 def varying(parameters: Sequence[dict]) -> list[str]:
@@ -174,8 +191,9 @@ def failures(results: Sequence[Result], limit: int = 4) -> dict[str, str]:
         builds = varying([result.identity.build_params for result in own])
         reasons: dict[str, list[str]] = {}
         for result in failed[:limit]:
-            build = {name: result.identity.build_params[name] for name in builds if name in result.identity.build_params}
-            reasons.setdefault(result.record.status, []).append(label({**build, **result.identity.search_params}))
+            build = {name: value for name, value in result.identity.build_params.items() if name in builds}
+            point = label({**build, **result.identity.search_params})
+            reasons.setdefault(result.record.status, []).append(point)
         parts = [("" if status == "failed" else f"{status}: ") + " and ".join(points)
                  for status, points in reasons.items()]
         parts += [f"and {len(failed) - limit} more"] if len(failed) > limit else []

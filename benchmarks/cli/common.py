@@ -7,8 +7,12 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+from rich.console import Console
+
 from benchmarks.errors import UserError
 from benchmarks.paths import DATA, RESULTS
+
+WIDE = 210  # columns that the widest table takes
 
 OK, POINTS_FAILED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
 
@@ -84,6 +88,12 @@ def add_data_options(parser: argparse.ArgumentParser) -> None:
 def add_data_dir(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--data-dir", type=folder, default=DATA, metavar="DIR",
                         help="prepared data and ground truth (default: datasets/cache, or $ROBUST_ANN_DATA)")
+
+
+def make_console() -> Console:
+    """Standard output: as wide as the terminal, or wide enough for any table where it goes into a file or pipe."""
+    console = Console()
+    return console if console.is_terminal else Console(width=WIDE)
 
 
 def warn(line: str) -> None:

@@ -7,7 +7,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from benchmarks.cards import find_algorithms, find_datasets, load_dataset_card
-from benchmarks.cli.common import Parser, add_results_dir, guarded, warn
+from benchmarks.cli.common import Parser, add_results_dir, guarded, make_console, warn
 from benchmarks.errors import UserError
 from benchmarks.results.store import Store
 
@@ -16,7 +16,7 @@ KINDS = ("datasets", "algorithms", "results")
 
 def run(options) -> int:
     """Print the tables asked for; a broken card is a line, not the end."""
-    console = Console(soft_wrap=True)
+    console = make_console()
     chosen = options.what or KINDS
     failed = False
     if "datasets" in chosen:
@@ -60,8 +60,8 @@ def _list_results(console: Console, store: Store) -> None:
 
 def _table(title: str, *headings: str) -> Table:
     table = Table(title=title, title_justify="left")
-    for heading in headings:
-        table.add_column(heading, overflow="fold")
+    for number, heading in enumerate(headings):
+        table.add_column(heading, no_wrap=number == 0, overflow="fold")
     return table
 
 

@@ -8,6 +8,7 @@ from rich.live import Live
 from rich.markup import escape
 from rich.table import Table
 
+from benchmarks.cli.common import WIDE
 from benchmarks.metrics.registry import Measured, parse_metric
 from benchmarks.metrics.table import DELTAS
 from benchmarks.plan import BuildJob, Plan
@@ -148,12 +149,12 @@ def print_summary(console: Console, results: list[Result], plan: Plan) -> None:
         seed = {"seed": identity.seed} if len(request.seeds) > 1 else {}
         point = label({**identity.build_params, **identity.search_params, **seed}, untouched[identity.algorithm])
         if result.ok:
-            values = [_cell(metric.compute(result), metric.definition.kind) for metric in metrics]
+            narrow = console.width < WIDE
+            values = [_cell(metric.compute(result), metric.definition.kind, "\n" if narrow else " ") for metric in metrics]
             table.add_row(identity.algorithm, point, *values)
         else:
             table.add_row(identity.algorithm, point, result.record.status, *[""] * (len(metrics) - 1), style="red")
-    wide = console if console.is_terminal else Console(file=console.file, width=220)
-    wide.print(table)
+    console.print(table)
     console.print("Each value with its 95 % interval over the queries; R-δ is the share of queries with recall ≥ δ. "
                   "QPS: median, with the slowest and fastest repeat.", highlight=False, soft_wrap=True, style="dim")
     _print_failures(console, [result for result in results if not result.ok], untouched)
@@ -171,22 +172,18 @@ def _print_failures(console: Console, failed: list[Result], untouched: dict[str,
         point = label({**identity.build_params, **identity.search_params}, untouched[identity.algorithm])
         causes.setdefault((identity.algorithm, record.status, record.reason, record.log), []).append(point)
     for (algorithm, status, reason, log), points in causes.items():
-        more = f" and {len(points) - 1} more points" if len(points) > 1 else ""
+        more = f" and {len(points) - 1} more" if len(points) > 1 else ""
         where = f" (log: {log})" if log else ""
         console.print(f"[red]{algorithm} {escape(points[0])}{more}: {status}: {escape(reason or '')}{escape(where)}[/]",
                       highlight=False, soft_wrap=True)
 
 
-def _cell(measured: Measured | None, kind: str) -> str:
+def _cell(measured: Measured | None, kind: str, between: str) -> str:
     if measured is None:
         return ""
-    if kind == "speed":
-        return f"{measured.value:,.0f} [dim]{_range(measured, ',.0f')}[/]"
-    return f"{measured.value:.4f} [dim]{_range(measured, '.4f')}[/]"
-
-
-def _range(measured: Measured, form: str) -> str:
-    return f"{measured.low:{form}}–{measured.high:{form}}" if measured.low is not None else ""
+    form = ",.0f" if kind == "speed" else ".4f"
+    interval = f"{measured.low:{form}}–{measured.high:{form}}" if measured.low is not None else ""
+    return f"{measured.value:{form}}{between}[dim]{interval}[/]"
 
 
 def _duration(seconds: float) -> str:

@@ -9,11 +9,9 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from rich.console import Console
-
 from benchmarks.cards import Algorithm, DatasetCard, Grid, find_algorithms, unknown_name
 from benchmarks.cli.common import (
-    POINTS_FAILED, Parser, add_data_options, add_results_dir, guarded, positive, warn,
+    POINTS_FAILED, Parser, add_data_options, add_results_dir, guarded, make_console, positive, warn,
 )
 from benchmarks.cli.live import LiveTable, print_plan, print_summary
 from benchmarks.data.prepare import prepare, resolve_dataset
@@ -155,7 +153,7 @@ def git_state() -> tuple[str | None, bool | None]:
 
 def run(options: argparse.Namespace) -> int:
     """The whole of `run.py` after its arguments are parsed."""
-    console, choice, progress = Console(), resolve(options), Progress()
+    console, choice, progress = make_console(), resolve(options), Progress()
     store = Store(options.results_dir)
     if options.dry_run:
         n, nq = choice.card.expected_rows()

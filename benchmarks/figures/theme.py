@@ -1,4 +1,4 @@
-"""How every figure looks: colours, markers and dashes per algorithm, a sheet with room for its words, and saving."""
+"""How every figure looks: colours, markers, dashes, a sheet with room for its words, and saving."""
 
 import textwrap
 from collections.abc import Iterable, Sequence
@@ -9,10 +9,12 @@ import matplotlib
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.font_manager import FontProperties
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.lines import Line2D
+from matplotlib.textpath import TextPath
 
-# Okabe and Ito (2008), told apart by people with any colour vision; its yellow, too pale for a line, left out.
+# Okabe and Ito (2008), told apart with any colour vision; without its yellow, too pale for a line.
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#222222")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "p")  # ten and seven have no common divisor: 70 pairs
 DASHES = ("-", (0, (5, 1.5)), (0, (1.2, 1.2)), (0, (6, 1.5, 1.2, 1.5)), (0, (3, 3)), (0, (8, 2, 2, 2, 2, 2)))
@@ -24,13 +26,15 @@ TITLE, TEXT, SMALL = 13, 10, 8.5
 
 RC = {
     "font.family": "DejaVu Sans",  # comes with matplotlib, so that figures are the same everywhere
-    "font.size": TEXT, "axes.labelsize": TEXT + 0.5, "xtick.labelsize": TEXT - 0.5, "ytick.labelsize": TEXT - 0.5,
+    "text.parse_math": False,  # a $ in a name is a $
+    "font.size": TEXT, "axes.labelsize": TEXT + 0.5,
+    "xtick.labelsize": TEXT - 0.5, "ytick.labelsize": TEXT - 0.5,
     "legend.fontsize": TEXT, "legend.frameon": False, "legend.borderpad": 0, "legend.borderaxespad": 0,
     "axes.grid": True, "grid.color": LIGHT, "grid.linewidth": 0.7, "axes.axisbelow": True,
     "axes.spines.top": False, "axes.spines.right": False, "axes.edgecolor": GREY, "axes.linewidth": 0.8,
     "xtick.color": GREY, "ytick.color": GREY, "xtick.labelcolor": "black", "ytick.labelcolor": "black",
     "lines.linewidth": 1.7, "lines.markersize": 6.5, "savefig.dpi": 200,
-    "svg.hashsalt": "robust-ann-benchmarks", "pdf.fonttype": 42,  # the same bytes each time; text that can be edited
+    "svg.hashsalt": "robust-ann-benchmarks", "pdf.fonttype": 42,  # the same bytes each time; text to edit
 }
 themed = matplotlib.rc_context(RC)  # decorates what draws or saves
 
@@ -44,9 +48,10 @@ class Style:
     place: int
 
     def line(self, variant: int = 0) -> dict:
-        """Line2D keywords of the algorithm's build number `variant`: its own dash, and a filled or an open marker."""
+        """Line2D keywords of the algorithm's build number `variant`: its own dash, filled or open."""
         face = self.colour if variant % 2 == 0 else "white"
-        return {"color": self.colour, "marker": self.marker, "linestyle": DASHES[(self.place + variant) % len(DASHES)],
+        dash = DASHES[(self.place + variant) % len(DASHES)]
+        return {"color": self.colour, "marker": self.marker, "linestyle": dash,
                 "markerfacecolor": face, "markeredgecolor": self.colour, "markeredgewidth": 1.2}
 
 
@@ -58,8 +63,8 @@ def styles(algorithms: Iterable[str]) -> dict[str, Style]:
 
 def failure_handles(lines: dict[str, str], look: dict[str, Style]) -> list[Line2D]:
     """Legend entries that name each algorithm's failed points."""
-    return [Line2D([], [], color=look[name].colour, marker="x", linestyle="none", markeredgewidth=2, label=text)
-            for name, text in lines.items()]
+    drawn = {"marker": "x", "linestyle": "none", "markeredgewidth": 2}
+    return [Line2D([], [], color=look[name].colour, label=text, **drawn) for name, text in lines.items()]
 
 
 @themed
@@ -87,15 +92,16 @@ def sheet(title: str, subtitle: str, *, rows: int, columns: int, panel: tuple[fl
     width, margin = columns * panel[0], 0.12
     figure = Figure(figsize=(width, 1))
     room = width - 2 * margin
-    head = _wrapped([title], room, TITLE, 1.08), _wrapped([subtitle], room, TEXT), _wrapped([alert], room, TEXT)
+    head = (_wrapped([title], room, TITLE, "bold"), _wrapped([subtitle], room, TEXT),
+            _wrapped([alert], room, TEXT, "bold"))
     lines = [text.count("\n") + 1 if text else 0 for text in head]
     top = 0.1 + 0.26 * lines[0] + 0.2 * (lines[1] + lines[2]) + 0.06
 
     bottom = 0.08
     if notes:
         text = _wrapped(notes, room, SMALL)
-        figure.text(margin, bottom, text, transform=figure.dpi_scale_trans, fontsize=SMALL, color=GREY, va="bottom",
-                    linespacing=1.25)
+        figure.text(margin, bottom, text, transform=figure.dpi_scale_trans, fontsize=SMALL, color=GREY,
+                    va="bottom", linespacing=1.25)
         bottom += 0.155 * (text.count("\n") + 1) + 0.08
     for handles, most in ((failed, 1), (legend, 4)):
         if handles:
@@ -104,14 +110,14 @@ def sheet(title: str, subtitle: str, *, rows: int, columns: int, panel: tuple[fl
     height = bottom + rows * panel[1] + top
     figure.set_size_inches(width, height)
     y = height - 0.1
-    for text, count, step, look in zip(head, lines, (0.26, 0.2, 0.2), (
-            {"fontsize": TITLE, "fontweight": "bold"}, {"color": GREY}, {"color": ALERT, "fontweight": "bold"}),
-            strict=True):
+    looks = {"fontsize": TITLE, "fontweight": "bold"}, {"color": GREY}, {"color": ALERT, "fontweight": "bold"}
+    for text, count, step, look in zip(head, lines, (0.26, 0.2, 0.2), looks, strict=True):
         if text:
             figure.text(margin, y, text, transform=figure.dpi_scale_trans, va="top", linespacing=1.15, **look)
             y -= step * count
     figure.set_layout_engine(ConstrainedLayoutEngine(
-        rect=(0, bottom / height, 1, 1 - (bottom + top) / height), w_pad=0.08, h_pad=0.08, wspace=0.02, hspace=0.02))
+        rect=(0, bottom / height, 1, 1 - (bottom + top) / height),
+        w_pad=0.1, h_pad=0.08, wspace=0.04, hspace=0.04))
     axes = list(figure.subplots(rows, columns, squeeze=False, **subplots).flat)
     for spare in axes[used or len(axes):]:
         spare.remove()
@@ -133,10 +139,17 @@ def _place_legend(figure: Figure, handles: Sequence[Artist], corner: tuple[float
     raise AssertionError("a legend of one column always returns")
 
 
-def _wrapped(lines: Iterable[str | None], inches: float, size: float, wide: float = 1.0) -> str:
-    """Lines broken so that they fit, at 0.57 em per character of DejaVu Sans."""
-    characters = max(20, int(inches * 72 / (size * 0.57 * wide)))
-    return "\n".join(textwrap.fill(line, characters, break_on_hyphens=False) for line in lines if line)
+def _wrapped(lines: Iterable[str | None], inches: float, size: float, weight: str = "normal") -> str:
+    """Lines broken where they are too wide."""
+    font = FontProperties(family=RC["font.family"], weight=weight)
+    broken = []
+    for line in filter(None, lines):
+        width = TextPath((0, 0), line, size=size, prop=font).get_extents().width / 72
+        if width > inches:
+            fits = max(20, int(0.97 * len(line) * inches / width))  # characters, were all of average width
+            line = textwrap.fill(line, fits, break_on_hyphens=False)
+        broken.append(line)
+    return "\n".join(broken)
 
 
 @themed

@@ -154,9 +154,9 @@ class JobRun:
                         event = Ending(status, f"{raised['type']}: {raised['message'] or 'no message'}")
                     if event.status and current:
                         pending.remove(current)
-                        self.fail([current], event.status, f"{event.reason} while searching")
+                        self.fail([current], event.status, f"while searching: {event.reason}")
                     elif event.status:
-                        self.fail(pending, event.status, f"{event.reason} while {'loading' if saved.exists() else 'building'}")
+                        self.fail(pending, event.status, f"while {'loading' if saved.exists() else 'building'}: {event.reason}")
                 elif event["event"] == "started":
                     self.facts.observed = event
                 elif event["event"] == "building":

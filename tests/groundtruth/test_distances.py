@@ -98,6 +98,17 @@ def test_cosine_with_a_zero_vector_is_one_and_with_itself_zero():
     assert got[1, 3] == pytest.approx(1 - 1 / math.sqrt(14), abs=1e-7)
 
 
+def test_cosine_stays_between_zero_and_two():
+    rng = np.random.default_rng(5)
+    base = rng.standard_normal((300, 50), dtype=np.float32)
+    for scale, limit in ((1.7, 0.0), (-1.7, 2.0)):
+        got = exact_distances(base, (base * scale).astype(np.float32), np.arange(300)[:, None], "cosine")
+        assert got.min() >= 0 and got.max() <= 2
+        np.testing.assert_allclose(got, limit, atol=1e-13)
+    longer = np.full((300, 50), 0.1, np.float32) * np.arange(1, 301, dtype=np.float32)[:, None]
+    assert exact_distances(longer, longer[:1], np.arange(300)[None], "cosine").min() >= 0
+
+
 @settings(max_examples=200, deadline=None)
 @given(st.lists(st.lists(st.integers(-3, 3), min_size=3, max_size=3), min_size=2, max_size=12))
 def test_cosine_orders_small_integers_as_rational_arithmetic_does(rows):

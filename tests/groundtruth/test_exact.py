@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from sklearn.neighbors import NearestNeighbors
 
+from benchmarks.groundtruth import distances, exact
 from benchmarks.groundtruth.distances import DISTANCES
 from benchmarks.groundtruth.exact import exact_neighbors
 
@@ -140,6 +141,7 @@ HARD = {
     "lengths 1e-30 to 1e30": lambda: many_lengths((-30, 30)),
     "all at 1e30": lambda: (normal(64, 900, 8, scale=1e30), normal(65, 10, 8, scale=1e30)),
     "all at 1e38": lambda: (normal(66, 900, 8, scale=5e37), normal(67, 10, 8, scale=5e37)),
+    "products overflow": lambda: (normal(72, 25, 8, scale=1e15), normal(73, 30, 8, scale=1e30)),
     "all at 1e-23": lambda: (normal(68, 900, 8, scale=1e-23), normal(69, 10, 8, scale=1e-23)),
     "subnormal": lambda: (normal(70, 900, 8, scale=1e-41), normal(71, 10, 8, scale=1e-41)),
     "outlier 1e6": lambda: with_outlier(1e6),
@@ -171,6 +173,11 @@ def test_centring_settles_data_far_from_the_origin(offset):
     assert check(base, queries, "cosine", 20).widened == 0
 
 
+def test_a_zero_query_is_not_scanned_again_under_cosine():
+    base, queries = normal(89, 3000, 8), np.zeros((2, 8), np.float32)
+    assert check(base, queries, "cosine", 100).widened == 0
+
+
 def test_only_queries_that_float32_cannot_settle_are_widened():
     base, queries = duplicates()
     assert 5 <= check(base, queries, "l2", 100).widened < len(queries)
@@ -196,10 +203,10 @@ def test_threads_and_slices_change_nothing(distance, monkeypatch):
     base, queries = duplicates()
     queries = np.concatenate([queries, normal(82, 1200, 20)])
     one = exact_neighbors(base, queries, distance, 30)
-    monkeypatch.setattr("benchmarks.groundtruth.exact.SLICE_ELEMENTS", 1)
-    monkeypatch.setattr("benchmarks.groundtruth.exact.PENDING_PAIRS", 200)
-    monkeypatch.setattr("benchmarks.groundtruth.exact.PAIR_ELEMENTS", 1000)
-    monkeypatch.setattr("benchmarks.groundtruth.distances.TILE_ELEMENTS", 7000)
+    monkeypatch.setattr(exact, "SLICE_ELEMENTS", 1)
+    monkeypatch.setattr(exact, "PENDING_PAIRS", 200)
+    monkeypatch.setattr(exact, "PAIR_ELEMENTS", 1000)
+    monkeypatch.setattr(distances, "TILE_ELEMENTS", 7000)
     three = exact_neighbors(base, queries, distance, 30, threads=3)
     np.testing.assert_array_equal(three.neighbors, one.neighbors)
     np.testing.assert_array_equal(three.distances, one.distances)
@@ -225,22 +232,30 @@ def test_progress_counts_every_comparison_in_the_callers_thread():
     assert calls[-1] == ((len(queries) + truth.widened) * len(base),) * 2
 
 
-def test_an_interrupted_progress_stops_the_workers():
+def test_an_interrupted_progress_stops_the_workers(monkeypatch):
     class Interrupt(Exception):
         pass
 
     def stop(done, total):
-        raise Interrupt
+        if done:
+            raise Interrupt
 
-    base, queries = normal(85, 100_000, 64), normal(86, 20_000, 64)  # a minute of work
+    tiles = []
+    original = exact._products
+    monkeypatch.setattr(exact, "_products", lambda *pair: tiles.append(1) or original(*pair))
+    base, queries = normal(85, 40_000, 64), normal(86, 20_000, 64)  # seconds of work
     with pytest.raises(Interrupt):
         exact_neighbors(base, queries, "l2", 10, threads=2, progress=stop)
+    assert len(tiles) < 0.5 * (40_000 / distances.TILE_ROWS) * (20_000 / 2500)
 
 
 @pytest.mark.parametrize("distance", ["l2", "cosine"])
-@pytest.mark.parametrize("copies", [0, 2])  # a third of the rows equal: the float64 pass has to run
-def test_memory_does_not_grow_with_the_base(distance, copies, tmp_path):
+@pytest.mark.parametrize("copies", [False, True])  # a third of the rows equal: the float64 pass has to run
+def test_memory_does_not_grow_with_the_base(distance, copies, tmp_path, monkeypatch):
+    monkeypatch.setattr(exact, "PENDING_PAIRS", 50_000)
     queries = normal(87, 60, 32)
+    if copies:
+        queries[:50] = queries[0]
     peaks = []
     for rows in (10_000, 80_000):
         base = normal(88, rows, 32)
@@ -252,7 +267,7 @@ def test_memory_does_not_grow_with_the_base(distance, copies, tmp_path):
         truth = exact_neighbors(base, queries, distance, 50)
         peaks.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
-        assert (truth.widened > 0) == (copies > 0)
+        assert (truth.widened > 0) == copies
     assert peaks[1] < peaks[0] + (1 << 20) < 24 << 20
     assert peaks[1] < 80_000 * 32 * 4  # less than a float32 copy of the base
 

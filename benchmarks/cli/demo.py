@@ -1,0 +1,68 @@
+"""`make demo`: the whole way once, from nothing to figures, on real vectors and without Docker."""
+
+import shlex
+import subprocess
+import sys
+import time
+
+from benchmarks.cli.common import POINTS_FAILED, guarded
+from benchmarks.metrics.registry import Measured, parse_metric
+from benchmarks.paths import PLOTS, RESULTS, ROOT
+from benchmarks.results.store import Result, Store
+
+ALGORITHMS = ("faiss-hnsw", "faiss-ivfflat", "hnswlib")
+REAL, SYNTHETIC = "glove-50-6b", "crossover-20k"
+TARGET_RECALL = 0.92
+
+
+def run() -> int:
+    """Two data sets, three indexes, the figures, and what to look at; the first failing exit code is the demo's."""
+    start, worst = time.monotonic(), 0
+    chosen = [word for name in ALGORITHMS for word in ("--algorithm", name)]
+    for number, (dataset, what) in enumerate(((REAL, "390,000 real word vectors, cosine"),
+                                              (SYNTHETIC, "20,000 clustered vectors, L2: the effect at its clearest"))):
+        print(f"\n── {number + 1} of 2: {dataset} ({what})", flush=True)
+        threads = ["--threads", "1"] if dataset == SYNTHETIC else []
+        worst = worst or _command("run.py", "--dataset", dataset, *chosen, *threads, "--skip-missing")
+        if worst > POINTS_FAILED:
+            return worst
+        for arguments in (("--metric", "robustness-0.1", "--metric", "robustness-0.5", "--metric", "robustness-0.9"),
+                          ("--metric", "recall", "--metric", "robustness-0.5", "--versus", "qps"),
+                          ("--curve", "--recall", str(TARGET_RECALL)),
+                          ("--distribution", "--recall", str(TARGET_RECALL))):
+            worst = worst or _command("plot.py", "--dataset", dataset, *arguments)
+    print(f"\n── What to look at (made in {time.monotonic() - start:.0f} s)")
+    for dataset in (REAL, SYNTHETIC):
+        print("\n".join(what_to_look_at(dataset, list(Store(RESULTS).results(dataset)))))
+    print(f"\nFigures: {PLOTS}\nResults: {RESULTS}\n"
+          "Your own vectors: python run.py --dataset my-vectors.npy --distance cosine")
+    return worst
+
+
+def what_to_look_at(dataset: str, results: list[Result]) -> list[str]:
+    """One line per algorithm: the point nearest to the target recall, and its robustness at both ends."""
+    names = ["recall", "robustness-0.1", "robustness-0.5", "robustness-0.9"]
+    lines = [f"{dataset}: at average recall near {TARGET_RECALL}"]
+    for algorithm in ALGORITHMS:
+        points = [result for result in results if result.ok and result.identity.algorithm == algorithm]
+        if not points:
+            lines.append(f"  {algorithm}: not measured")
+            continue
+        nearest = min(points, key=lambda result: abs(parse_metric("recall").compute(result).value - TARGET_RECALL))
+        values = {name: parse_metric(name).compute(nearest) for name in names}
+        point = ",".join(f"{name}={value}" for name, value in nearest.identity.search_params.items())
+        lines.append(f"  {algorithm:14} {point:14} " + "   ".join(f"{name} {_text(values[name])}" for name in names))
+    return lines
+
+
+def _text(measured: Measured) -> str:
+    return f"{measured.value:.4f} [{measured.low:.4f}, {measured.high:.4f}]"
+
+
+def _command(script: str, *arguments: str) -> int:
+    print(f"\n$ python {shlex.join([script, *arguments])}", flush=True)
+    return subprocess.run([sys.executable, str(ROOT / script), *arguments], cwd=ROOT).returncode
+
+
+if __name__ == "__main__":
+    guarded(run)
