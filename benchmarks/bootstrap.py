@@ -21,8 +21,11 @@ def ensure_packages() -> None:
     python = root / ".venv" / "bin" / "python"
     if python.exists() and Path(sys.prefix).resolve() != (root / ".venv").resolve():
         os.execv(str(python), [str(python), *_arguments()])
-    reason = f"Python {sys.version_info[0]}.{sys.version_info[1]} is too old" if sys.version_info < (3, 10) else (
-        f"{missing[0]} is not installed")
+    reason = (
+        f"Python {sys.version_info[0]}.{sys.version_info[1]} is too old"
+        if sys.version_info < (3, 10)
+        else (f"{missing[0]} is not installed")
+    )
     sys.exit(f"error: {reason}; run `make env` in {root} first")
 
 

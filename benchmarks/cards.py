@@ -99,8 +99,9 @@ class DatasetCard(Strict):
 
     def digest(self) -> str:
         """Hash of all that decides which vectors come out."""
-        content = self.model_dump_json(include={"name", "directory", "dtype", "dimension", "generator", "base",
-                                                "queries", "learn"})
+        content = self.model_dump_json(
+            include={"name", "directory", "dtype", "dimension", "generator", "base", "queries", "learn"}
+        )
         return hashlib.sha256(content.encode()).hexdigest()
 
 

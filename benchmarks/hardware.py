@@ -10,9 +10,17 @@ from benchmarks.errors import UserError
 from benchmarks.results.schema import Machine
 
 MOST_THREADS = 64  # the paper's machine: one socket of 32 cores and 64 hardware threads
-THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS",
-                    "NUMEXPR_NUM_THREADS", "VECLIB_MAXIMUM_THREADS", "RAYON_NUM_THREADS", "TBB_NUM_THREADS",
-                    "NUMBA_NUM_THREADS")
+THREAD_VARIABLES = (
+    "OMP_NUM_THREADS",
+    "OPENBLAS_NUM_THREADS",
+    "MKL_NUM_THREADS",
+    "BLIS_NUM_THREADS",
+    "NUMEXPR_NUM_THREADS",
+    "VECLIB_MAXIMUM_THREADS",
+    "RAYON_NUM_THREADS",
+    "TBB_NUM_THREADS",
+    "NUMBA_NUM_THREADS",
+)
 
 
 def choose_cpus(allowed: set[int], threads: int | None) -> list[int]:
@@ -29,7 +37,9 @@ def choose_cpus(allowed: set[int], threads: int | None) -> list[int]:
     if threads is None:
         return cpus[:MOST_THREADS]
     if threads > len(cpus):
-        raise UserError(f"--threads {threads}: this process may use {len(cpus)} CPUs; pass --threads {len(cpus)} or fewer")
+        raise UserError(
+            f"--threads {threads}: this process may use {len(cpus)} CPUs; pass --threads {len(cpus)} or fewer"
+        )
     return cpus[:threads]
 
 
@@ -79,5 +89,6 @@ def describe_machine() -> Machine:
                 break
     except OSError:
         pass
-    return Machine(cpu=cpu, logical_cpus=os.cpu_count() or 1, memory_bytes=psutil.virtual_memory().total,
-                   kernel=platform.release())
+    return Machine(
+        cpu=cpu, logical_cpus=os.cpu_count() or 1, memory_bytes=psutil.virtual_memory().total, kernel=platform.release()
+    )

@@ -123,7 +123,9 @@ def _unfit(algorithm: Algorithm, data: DataFacts) -> str | None:
 def _combinations(algorithm: Algorithm, stage: str, grid: dict[str, list[Value]]) -> Iterable[dict[str, Value]]:
     """Every combination of one stage, in the card's order, with defaults for what the grid does not name."""
     parameters = {name: item for name, item in algorithm.offer.parameters.items() if item.stage == stage}
-    values = [[item.check(name, value) for value in grid.get(name, [item.default])] for name, item in parameters.items()]
+    values = [
+        [item.check(name, value) for value in grid.get(name, [item.default])] for name, item in parameters.items()
+    ]
     for combination in itertools.product(*values):
         yield dict(zip(parameters, combination, strict=True))
 
@@ -139,6 +141,16 @@ def _broken(algorithm: Algorithm, params: dict[str, Value], request: Request) ->
 
 def _identity(request: Request, algorithm: Algorithm, build: dict, search: dict, seed: int) -> Identity:
     data = request.data
-    return Identity(dataset=data.name, base_sha256=data.base_sha256, queries_sha256=data.queries_sha256,
-                    distance=data.distance, algorithm=algorithm.name, build_params=build, search_params=search,
-                    seed=seed, k=request.k, mode=request.mode, threads=request.threads)
+    return Identity(
+        dataset=data.name,
+        base_sha256=data.base_sha256,
+        queries_sha256=data.queries_sha256,
+        distance=data.distance,
+        algorithm=algorithm.name,
+        build_params=build,
+        search_params=search,
+        seed=seed,
+        k=request.k,
+        mode=request.mode,
+        threads=request.threads,
+    )

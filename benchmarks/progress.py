@@ -5,7 +5,8 @@ import time
 from contextlib import contextmanager
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress as Bars, SpinnerColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import BarColumn, SpinnerColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import Progress as Bars
 
 LINE_EVERY_SECONDS = 15
 
@@ -34,8 +35,15 @@ class Progress:
     def task(self, title: str, total: int | None):
         """Show `title` while the block runs; `total` in any unit, None if unknown."""
         if self.console.is_terminal:
-            columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:>3.0f}%"),
-                       TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn())
+            columns = (
+                SpinnerColumn(),
+                TextColumn("{task.description}"),
+                BarColumn(),
+                TextColumn("{task.percentage:>3.0f}%"),
+                TimeElapsedColumn(),
+                TextColumn("left"),
+                TimeRemainingColumn(),
+            )
             with Bars(*columns, console=self.console, transient=True) as bars:
                 bar = bars.add_task(title, total=total)
                 yield Task(lambda task: bars.update(bar, completed=task.done, total=task.total or total))

@@ -28,7 +28,9 @@ class Sweep(Strict):
     def _lists(cls, value):
         if not isinstance(value, dict):
             raise ValueError("a mapping of algorithms to grids is expected")
-        return {name: item if isinstance(item, list) else [{} if item is None else item] for name, item in value.items()}
+        return {
+            name: item if isinstance(item, list) else [{} if item is None else item] for name, item in value.items()
+        }
 
 
 def load_sweep(dataset: str, config: Path | None, algorithms: dict[str, Algorithm]) -> tuple[Sweep, Path | None]:
@@ -42,7 +44,9 @@ def load_sweep(dataset: str, config: Path | None, algorithms: dict[str, Algorith
     sweep = load_yaml(path, Sweep)
     for name, grids in sweep.algorithms.items():
         if name not in algorithms:
-            raise UserError(f"{path}: {unknown_name('algorithm', name, list(algorithms), 'see the folder algorithms/')}")
+            raise UserError(
+                f"{path}: {unknown_name('algorithm', name, list(algorithms), 'see the folder algorithms/')}"
+            )
         for grid in grids:
             try:
                 algorithms[name].offer.check_grid(grid)
@@ -88,8 +92,10 @@ def apply_overrides(algorithm: Algorithm, grids: list[Grid], overrides: list[tup
             continue
         stage = algorithm.offer.parameters[parameter].stage if parameter in algorithm.offer.parameters else "search"
         try:
-            changed = [Grid.model_validate(
-                {**grid.model_dump(), stage: {**getattr(grid, stage), parameter: values}}) for grid in grids]
+            changed = [
+                Grid.model_validate({**grid.model_dump(), stage: {**getattr(grid, stage), parameter: values}})
+                for grid in grids
+            ]
             algorithm.offer.check_grid(changed[0])
         except ValueError as error:
             reason = error.errors()[0]["msg"].removeprefix("Value error, ") if hasattr(error, "errors") else error

@@ -62,8 +62,7 @@ class Flat(Algorithm):
         faiss.omp_set_num_threads(threads)
         self.base, self.distance = base, distance
         self.centre = np.mean(base, axis=0, dtype=np.float64) if distance == "l2" else np.zeros(base.shape[1])
-        self.index = faiss.IndexFlat(
-            base.shape[1], faiss.METRIC_L2 if distance == "l2" else faiss.METRIC_INNER_PRODUCT)
+        self.index = faiss.IndexFlat(base.shape[1], faiss.METRIC_L2 if distance == "l2" else faiss.METRIC_INNER_PRODUCT)
         self.radius = 0.0
         for start in range(0, len(base), 65536):
             block = self.shift(base[start : start + 65536])
@@ -104,5 +103,6 @@ class Flat(Algorithm):
         products = (base * queries).sum(axis=2)
         if self.distance == "ip":
             return -products
-        lengths = np.sqrt(np.square(base).sum(axis=2) * np.square(queries).sum(axis=2))
-        return 1 - np.divide(products, lengths, out=np.zeros_like(products), where=lengths > 0)
+        squares = np.square(base).sum(axis=2) * np.square(queries).sum(axis=2)
+        ratio = np.divide(products * products, squares, out=np.zeros_like(products), where=squares > 0)
+        return 1 - np.copysign(np.sqrt(np.minimum(ratio, 1)), products)

@@ -72,22 +72,39 @@ def folder(text: str) -> Path:
 
 
 def add_results_dir(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--results-dir", type=folder, default=RESULTS, metavar="DIR", help="result files (default: results)")
+    parser.add_argument(
+        "--results-dir", type=folder, default=RESULTS, metavar="DIR", help="result files (default: results)"
+    )
 
 
 def add_data_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--dataset", required=True, metavar="NAME",
-                        help="name of a card, path of a card, or a file of vectors (.npy .fbin .u8bin .i8bin .hdf5)")
-    parser.add_argument("--distance", choices=["l2", "ip", "cosine"],
-                        help="for a file of vectors (default: what the file states, else l2)")
-    parser.add_argument("--queries", metavar="FILE",
-                        help="for a file of vectors (default: its own, else up to 1,000 base vectors are held out)")
+    parser.add_argument(
+        "--dataset",
+        required=True,
+        metavar="NAME",
+        help="name of a card, path of a card, or a file of vectors (.npy .fbin .u8bin .i8bin .hdf5)",
+    )
+    parser.add_argument(
+        "--distance",
+        choices=["l2", "ip", "cosine"],
+        help="for a file of vectors (default: what the file states, else l2)",
+    )
+    parser.add_argument(
+        "--queries",
+        metavar="FILE",
+        help="for a file of vectors (default: its own, else up to 1,000 base vectors are held out)",
+    )
     add_data_dir(parser)
 
 
 def add_data_dir(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--data-dir", type=folder, default=DATA, metavar="DIR",
-                        help="prepared data and ground truth (default: datasets/cache, or $ROBUST_ANN_DATA)")
+    parser.add_argument(
+        "--data-dir",
+        type=folder,
+        default=DATA,
+        metavar="DIR",
+        help="prepared data and ground truth (default: datasets/cache, or $ROBUST_ANN_DATA)",
+    )
 
 
 def make_console() -> Console:

@@ -7,7 +7,11 @@ from benchmarks.cli.common import Parser, add_results_dir, folder, guarded, warn
 from benchmarks.errors import UserError
 from benchmarks.metrics.registry import definitions, parse_metric
 from benchmarks.metrics.table import (
-    DEFAULT_METRICS, POINT_COLUMNS, parameters_as_text, points_table, without_empty_intervals,
+    DEFAULT_METRICS,
+    POINT_COLUMNS,
+    parameters_as_text,
+    points_table,
+    without_empty_intervals,
 )
 from benchmarks.results.store import Store
 
@@ -32,8 +36,10 @@ def run(options) -> int:
     elif options.format == "csv":
         _write(parameters_as_text(table).to_csv(index=False), options.out)
     else:
-        rows = [{name: None if value != value else value for name, value in row.items()}
-                for row in table.astype(object).to_dict("records")]
+        rows = [
+            {name: None if value != value else value for name, value in row.items()}
+            for row in table.astype(object).to_dict("records")
+        ]
         _write(json.dumps(rows, indent=1) + "\n", options.out)
     if options.out:
         print(f"{len(table)} operating points: {options.out}", file=sys.stderr)
@@ -44,7 +50,9 @@ def describe_columns(metrics) -> str:
     """Every column of the export with its unit and meaning, as text."""
     lines = [f"{name}: {meaning}" for name, meaning in POINT_COLUMNS.items()]
     lines += [f"{item.name} [{item.definition.unit}]: {item.definition.meaning}" for item in metrics]
-    lines.append("<metric>_low, <metric>_high: 95 % interval over the queries (for qps: the slowest and fastest repeat)")
+    lines.append(
+        "<metric>_low, <metric>_high: 95 % interval over the queries (for qps: the slowest and fastest repeat)"
+    )
     templates = ", ".join(item.template.replace("{", "<").replace("}", ">") for item in definitions())
     lines.append(f"more with --metric: {templates}, each with @K to restrict it to results of that K")
     return "\n".join(lines)
@@ -62,11 +70,17 @@ def main(argv: list[str] | None = None) -> None:
     parser = Parser(
         prog="python -m benchmarks export",
         description="One row per operating point. In JSON, build, search and versions are objects; in CSV and Parquet they\n"
-                    "are JSON text. What a point does not have (a failed one, latency in batch mode) is null.")
+        "are JSON text. What a point does not have (a failed one, latency in batch mode) is null.",
+    )
     parser.add_argument("--format", choices=["csv", "json", "parquet"], default="csv", help="default: csv")
     parser.add_argument("--dataset", metavar="NAME", help="only this data set (default: all)")
-    parser.add_argument("--metric", action="append", default=[], metavar="NAME",
-                        help="one more column, such as robustness-0.2 or latency-p99.9; may be repeated")
+    parser.add_argument(
+        "--metric",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="one more column, such as robustness-0.2 or latency-p99.9; may be repeated",
+    )
     parser.add_argument("--columns", action="store_true", help="print what every column means, and stop")
     parser.add_argument("--out", type=folder, metavar="FILE", help="default: standard output")
     add_results_dir(parser)

@@ -20,7 +20,9 @@ def run(options) -> int:
     chosen = options.what or KINDS
     failed = False
     if "datasets" in chosen:
-        table = _table("data sets (datasets/*.yml)", "name", "distance", "dtype", "dimension", "base", "queries", "title")
+        table = _table(
+            "data sets (datasets/*.yml)", "name", "distance", "dtype", "dimension", "base", "queries", "title"
+        )
         for path in find_datasets().values():
             try:
                 card = load_dataset_card(path)
@@ -29,16 +31,34 @@ def run(options) -> int:
                 failed = True
                 continue
             rows = [f"{number:,}" if number else "?" for number in card.expected_rows()]
-            table.add_row(card.name, card.distance, card.dtype or "?", str(card.dimension or "?"), *rows, escape(card.title))
+            table.add_row(
+                card.name, card.distance, card.dtype or "?", str(card.dimension or "?"), *rows, escape(card.title)
+            )
         console.print(table)
     if "algorithms" in chosen:
-        table = _table("algorithms (algorithms/*/algorithm.yml)", "name", "library", "version", "family", "distances",
-                       "parameters", "description")
+        table = _table(
+            "algorithms (algorithms/*/algorithm.yml)",
+            "name",
+            "library",
+            "version",
+            "family",
+            "distances",
+            "parameters",
+            "description",
+        )
         for algorithm in find_algorithms().values():
-            parameters = " ".join(f"{name}{'' if item.stage == 'build' else '*'}"
-                                  for name, item in algorithm.offer.parameters.items())
-            table.add_row(algorithm.name, algorithm.library.library, algorithm.library.version, algorithm.offer.family,
-                          " ".join(algorithm.offer.distances), parameters, escape(algorithm.offer.description))
+            parameters = " ".join(
+                f"{name}{'' if item.stage == 'build' else '*'}" for name, item in algorithm.offer.parameters.items()
+            )
+            table.add_row(
+                algorithm.name,
+                algorithm.library.library,
+                algorithm.library.version,
+                algorithm.offer.family,
+                " ".join(algorithm.offer.distances),
+                parameters,
+                escape(algorithm.offer.description),
+            )
         console.print(table)
         console.print("* search parameter: changes without a new build", style="dim")
     if "results" in chosen:
@@ -50,8 +70,16 @@ def _list_results(console: Console, store: Store) -> None:
     count: Counter = Counter()
     for result in store.results(warn=warn):
         identity = result.identity
-        count[(identity.dataset, identity.algorithm, identity.k, identity.mode, identity.threads,
-               "ok" if result.ok else "failed")] += 1
+        count[
+            (
+                identity.dataset,
+                identity.algorithm,
+                identity.k,
+                identity.mode,
+                identity.threads,
+                "ok" if result.ok else "failed",
+            )
+        ] += 1
     table = _table(f"results ({store.folder})", "data set", "algorithm", "k", "mode", "threads", "points", "failed")
     for key in sorted({key[:-1] for key in count}):
         table.add_row(*map(str, key), str(count[(*key, "ok")]), str(count[(*key, "failed")] or ""))

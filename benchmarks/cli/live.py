@@ -8,11 +8,12 @@ from rich.live import Live
 from rich.markup import escape
 from rich.table import Table
 
+from benchmarks.cards import Value
 from benchmarks.cli.common import WIDE
 from benchmarks.metrics.registry import Measured, parse_metric
 from benchmarks.metrics.table import DELTAS
 from benchmarks.plan import BuildJob, Plan
-from benchmarks.results.schema import Identity, ResultRecord, label
+from benchmarks.results.schema import ResultRecord, label
 from benchmarks.results.store import Result
 from benchmarks.runner.execute import Observer
 
@@ -22,9 +23,14 @@ def untouched_parameters(plan: Plan) -> dict[str, set[str]]:
     untouched = {}
     points = [*(point for job in plan.jobs for point in job.points), *plan.complete]
     for algorithm, _ in plan.request.algorithms:
-        values = [{**point.build_params, **point.search_params} for point in points if point.algorithm == algorithm.name]
-        untouched[algorithm.name] = {name for name, parameter in algorithm.offer.parameters.items()
-                                     if all(item[name] == parameter.default for item in values)}
+        values = [
+            {**point.build_params, **point.search_params} for point in points if point.algorithm == algorithm.name
+        ]
+        untouched[algorithm.name] = {
+            name
+            for name, parameter in algorithm.offer.parameters.items()
+            if all(item[name] == parameter.default for item in values)
+        }
     return untouched
 
 
@@ -33,25 +39,36 @@ def print_plan(console: Console, plan: Plan, origins: dict[str, str]) -> None:
     request, data = plan.request, plan.request.data
     size = f"{data.n:,} × {data.dimension}" if data.n and data.dimension else "size known when prepared"
     queries = f", {data.nq:,} queries" if data.nq else ""
-    console.print(f"[bold]{escape(data.name)}[/]: {size} {data.dtype or ''}, {data.distance}{queries}; k = {request.k}, "
-                  f"mode {request.mode}, {request.threads} thread{'s' * (request.threads > 1)}, "
-                  f"{request.repeats} repeat{'s' * (request.repeats > 1)}", highlight=False, soft_wrap=True)
+    console.print(
+        f"[bold]{escape(data.name)}[/]: {size} {data.dtype or ''}, {data.distance}{queries}; k = {request.k}, "
+        f"mode {request.mode}, {request.threads} thread{'s' * (request.threads > 1)}, "
+        f"{request.repeats} repeat{'s' * (request.repeats > 1)}",
+        highlight=False,
+        soft_wrap=True,
+    )
     untouched = untouched_parameters(plan)
     complete = Counter(identity.algorithm for identity in plan.complete)
     for algorithm, _ in request.algorithms:
         jobs = [job for job in plan.jobs if job.algorithm.name == algorithm.name]
         notes = f", {complete[algorithm.name]} complete already" if complete[algorithm.name] else ""
         points = sum(len(job.points) for job in jobs)
-        console.print(f"  {algorithm.name}: {points} operating point{'s' * (points != 1)} on {len(jobs)} "
-                      f"build{'s' * (len(jobs) != 1)}{notes} ({origins[algorithm.name]})", highlight=False)
+        console.print(
+            f"  {algorithm.name}: {points} operating point{'s' * (points != 1)} on {len(jobs)} "
+            f"build{'s' * (len(jobs) != 1)}{notes} ({origins[algorithm.name]})",
+            highlight=False,
+        )
         hidden = untouched[algorithm.name]
         for job in jobs:
             seed = f" seed={job.seed}" if len(request.seeds) > 1 else ""
             searches = " ".join(label(point.search_params, hidden) for point in job.points)
-            console.print(f"    {label(job.build_params, hidden)}{seed}: {searches}", highlight=False, soft_wrap=True, style="dim")
+            console.print(
+                f"    {label(job.build_params, hidden)}{seed}: {searches}", highlight=False, soft_wrap=True, style="dim"
+            )
     for skip in plan.skips:
         params = f" {label(skip.params)}" if skip.params else ""
-        console.print(f"  skipped: {skip.algorithm}{params} {skip.reason}", highlight=False, soft_wrap=True, style="yellow")
+        console.print(
+            f"  skipped: {skip.algorithm}{params} {skip.reason}", highlight=False, soft_wrap=True, style="yellow"
+        )
 
 
 class LiveTable(Observer):
@@ -84,10 +101,10 @@ class LiveTable(Observer):
     def environment_failed(self, job: BuildJob, reason: str) -> None:
         self._line(f"[red]{escape(reason)}[/]")
 
-    def doing(self, job: BuildJob, what: str, point: Identity | None = None) -> None:
-        params = point.search_params if point else job.build_params
-        self.now = f"{what} {label(params, self.untouched[job.algorithm.name])}"
-        if not self.console.is_terminal and point is None:
+    def doing(self, job: BuildJob, what: str, params: dict[str, Value] | None = None) -> None:
+        shown = "" if params is None else " " + label(params, self.untouched[job.algorithm.name])
+        self.now = what + shown
+        if not self.console.is_terminal and what == "building":
             self._line(f"{job.algorithm.name}: {escape(self.now)}")
 
     def point_ended(self, job: BuildJob, record: ResultRecord) -> None:
@@ -115,14 +132,23 @@ class LiveTable(Observer):
         estimate = f", about {_duration(elapsed / done * self.left)} left" if done else ""
         table = Table(title=f"{done} of {self.total} points, {_duration(elapsed)}{estimate}", title_justify="left")
         for heading in ("algorithm", "done", "left", "failed", "time", "now"):
-            table.add_column(heading, justify="left" if heading in ("algorithm", "now") else "right",
-                             min_width=36 if heading == "now" else None)
+            table.add_column(
+                heading,
+                justify="left" if heading in ("algorithm", "now") else "right",
+                min_width=36 if heading == "now" else None,
+            )
         for name, planned in self.planned.items():
             running = name == self.current and self.done[name] < planned
             busy = self.busy[name] + (time.monotonic() - self.since if running else 0)
-            table.add_row(name, str(self.done[name]), str(planned - self.done[name]), str(self.failed[name] or ""),
-                          _duration(busy) if busy else "", escape(self.now) if running else "",
-                          style="bold" if running else "")
+            table.add_row(
+                name,
+                str(self.done[name]),
+                str(planned - self.done[name]),
+                str(self.failed[name] or ""),
+                _duration(busy) if busy else "",
+                escape(self.now) if running else "",
+                style="bold" if running else "",
+            )
         return table
 
 
@@ -130,18 +156,24 @@ def print_summary(console: Console, results: list[Result], plan: Plan) -> None:
     """One row per operating point: recall, robustness and speed, each with its interval."""
     metrics = [parse_metric("recall"), *(parse_metric(f"robustness-{delta}") for delta in DELTAS), parse_metric("qps")]
     request = plan.request
-    table = Table(title=f"{request.data.name}, k = {request.k}, mode {request.mode}, threads {request.threads}, "
-                        f"n = {request.data.nq:,} queries", title_justify="left")
+    table = Table(
+        title=f"{request.data.name}, k = {request.k}, mode {request.mode}, threads {request.threads}, "
+        f"n = {request.data.nq:,} queries",
+        title_justify="left",
+    )
     for heading in ("algorithm", "operating point", "recall", *(f"R-{delta}" for delta in DELTAS), "QPS"):
-        table.add_column(heading, justify="left" if heading in ("algorithm", "operating point") else "right",
-                         overflow="fold")
+        table.add_column(
+            heading, justify="left" if heading in ("algorithm", "operating point") else "right", overflow="fold"
+        )
     untouched = untouched_parameters(plan)
     order = [algorithm.name for algorithm, _ in request.algorithms]
 
     def rank(result):
         identity = result.identity
-        values = [(isinstance(value, str), value) for value in (*identity.build_params.values(), identity.seed,
-                                                                *identity.search_params.values())]
+        values = [
+            (isinstance(value, str), value)
+            for value in (*identity.build_params.values(), identity.seed, *identity.search_params.values())
+        ]
         return order.index(identity.algorithm), values
 
     for result in sorted(results, key=rank):
@@ -150,18 +182,29 @@ def print_summary(console: Console, results: list[Result], plan: Plan) -> None:
         point = label({**identity.build_params, **identity.search_params, **seed}, untouched[identity.algorithm])
         if result.ok:
             narrow = console.width < WIDE
-            values = [_cell(metric.compute(result), metric.definition.kind, "\n" if narrow else " ") for metric in metrics]
+            values = [
+                _cell(metric.compute(result), metric.definition.kind, "\n" if narrow else " ") for metric in metrics
+            ]
             table.add_row(identity.algorithm, point, *values)
         else:
             table.add_row(identity.algorithm, point, result.record.status, *[""] * (len(metrics) - 1), style="red")
     console.print(table)
-    console.print("Each value with its 95 % interval over the queries; R-δ is the share of queries with recall ≥ δ. "
-                  "QPS: median, with the slowest and fastest repeat.", highlight=False, soft_wrap=True, style="dim")
+    console.print(
+        "Each value with its 95 % interval over the queries; R-δ is the share of queries with recall ≥ δ. "
+        "QPS: median, with the slowest and fastest repeat.",
+        highlight=False,
+        soft_wrap=True,
+        style="dim",
+    )
     _print_failures(console, [result for result in results if not result.ok], untouched)
     for result in results:
         if result.record.answers_vary:
-            console.print(f"note: {result.identity.algorithm} {escape(result.identity.label())} returned other ids in a "
-                          "later repeat; those of the first are counted", highlight=False, soft_wrap=True)
+            console.print(
+                f"note: {result.identity.algorithm} {escape(result.identity.label())} returned other ids in a "
+                "later repeat; those of the first are counted",
+                highlight=False,
+                soft_wrap=True,
+            )
 
 
 def _print_failures(console: Console, failed: list[Result], untouched: dict[str, set[str]]) -> None:
@@ -174,8 +217,11 @@ def _print_failures(console: Console, failed: list[Result], untouched: dict[str,
     for (algorithm, status, reason, log), points in causes.items():
         more = f" and {len(points) - 1} more" if len(points) > 1 else ""
         where = f" (log: {log})" if log else ""
-        console.print(f"[red]{algorithm} {escape(points[0])}{more}: {status}: {escape(reason or '')}{escape(where)}[/]",
-                      highlight=False, soft_wrap=True)
+        console.print(
+            f"[red]{algorithm} {escape(points[0])}{more}: {status}: {escape(reason or '')}{escape(where)}[/]",
+            highlight=False,
+            soft_wrap=True,
+        )
 
 
 def _cell(measured: Measured | None, kind: str, between: str) -> str:

@@ -9,9 +9,14 @@ def run(options) -> int:
     """Prepare and say what was found."""
     card = resolve_dataset(options.dataset, options.distance, options.queries)
     dataset = prepare(card, options.data_dir, Progress(), force=options.force)
-    print(f"{dataset.name}: {dataset.n:,} base vectors and {dataset.nq:,} queries of {dataset.dimension} dimensions, "
-          f"{dataset.base.dtype}, {dataset.distance}")
-    for role, vectors, check in (("base", dataset.base, dataset.base_check), ("queries", dataset.queries, dataset.queries_check)):
+    print(
+        f"{dataset.name}: {dataset.n:,} base vectors and {dataset.nq:,} queries of {dataset.dimension} dimensions, "
+        f"{dataset.base.dtype}, {dataset.distance}"
+    )
+    for role, vectors, check in (
+        ("base", dataset.base, dataset.base_check),
+        ("queries", dataset.queries, dataset.queries_check),
+    ):
         print(f"  {role}: {vectors.path} (sha256 {check.sha256[:16]}…)")
         if check.zero_vectors:
             meaning = "; under cosine they are at distance 1 from everything" if dataset.distance == "cosine" else ""

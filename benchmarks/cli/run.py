@@ -11,7 +11,14 @@ from pathlib import Path
 
 from benchmarks.cards import Algorithm, DatasetCard, Grid, find_algorithms, unknown_name
 from benchmarks.cli.common import (
-    POINTS_FAILED, Parser, add_data_options, add_results_dir, guarded, make_console, positive, warn,
+    POINTS_FAILED,
+    Parser,
+    add_data_options,
+    add_results_dir,
+    guarded,
+    make_console,
+    positive,
+    warn,
 )
 from benchmarks.cli.live import LiveTable, print_plan, print_summary
 from benchmarks.data.prepare import prepare, resolve_dataset
@@ -27,6 +34,8 @@ from benchmarks.runner.supervise import Limits
 from benchmarks.runner.venv import RUNNERS
 from benchmarks.sweeps import Sweep, apply_overrides, grids_for, load_sweep, parse_override
 
+MOST_K = 65535  # hits are stored as uint16
+
 EXAMPLES = """
 examples:
   python run.py --dataset glove-50-6b --algorithm faiss-hnsw --algorithm faiss-ivfflat
@@ -40,29 +49,62 @@ exit codes: 0 all points ok · 1 a point failed (the others were measured) · 2 
 
 
 def build_parser() -> argparse.ArgumentParser:
-    parser = Parser(prog="run.py", epilog=EXAMPLES,
-                    description="Measure indexes on a data set: recall, Robustness-δ@K and speed of every operating point.")
+    parser = Parser(
+        prog="run.py",
+        epilog=EXAMPLES,
+        description="Measure indexes on a data set: recall, Robustness-δ@K and speed of every operating point.",
+    )
     add_data_options(parser)
-    parser.add_argument("--algorithm", action="append", metavar="NAME",
-                        help="may be repeated (default: those of the sweep); see `python -m benchmarks list`")
-    parser.add_argument("--config", type=Path, metavar="FILE",
-                        help="sweep (default: configs/sweeps/<dataset>.yml, else configs/sweeps/default.yml)")
-    parser.add_argument("--set", action="append", default=[], metavar="ALGORITHM.PARAM=V,V",
-                        help="values of one parameter instead of the sweep's; may be repeated")
+    parser.add_argument(
+        "--algorithm",
+        action="append",
+        metavar="NAME",
+        help="may be repeated (default: those of the sweep); see `python -m benchmarks list`",
+    )
+    parser.add_argument(
+        "--config",
+        type=Path,
+        metavar="FILE",
+        help="sweep (default: configs/sweeps/<dataset>.yml, else configs/sweeps/default.yml)",
+    )
+    parser.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="ALGORITHM.PARAM=V,V",
+        help="values of one parameter instead of the sweep's; may be repeated",
+    )
     parser.add_argument("--k", type=positive, help="neighbours to ask for (default: the sweep's, 10)")
-    parser.add_argument("--mode", choices=["batch", "single"],
-                        help="batch: all queries in one call; single: one call per query, with latencies (default: the sweep's)")
+    parser.add_argument(
+        "--mode",
+        choices=["batch", "single"],
+        help="batch: all queries in one call; single: one call per query, with latencies (default: the sweep's)",
+    )
     parser.add_argument("--repeats", type=positive, help="timed passes over all queries (default: the sweep's, 3)")
-    parser.add_argument("--threads", type=positive, help="threads and CPUs (default: all that this process may use, at most 64)")
+    parser.add_argument(
+        "--threads", type=positive, help="threads and CPUs (default: all that this process may use, at most 64)"
+    )
     parser.add_argument("--runner", choices=sorted(RUNNERS), default="venv", help="where indexes run (default: venv)")
-    parser.add_argument("--timeout", type=seconds, default=7200.0, metavar="SECONDS",
-                        help="for each build and each operating point (default: 7200)")
-    parser.add_argument("--memory-limit", type=size, metavar="SIZE",
-                        help="memory of a worker, such as 8GB (default: nine tenths of what is free)")
+    parser.add_argument(
+        "--timeout",
+        type=seconds,
+        default=7200.0,
+        metavar="SECONDS",
+        help="for each build and each operating point (default: 7200)",
+    )
+    parser.add_argument(
+        "--memory-limit",
+        type=size,
+        metavar="SIZE",
+        help="memory of a worker, such as 8GB (default: nine tenths of what is free)",
+    )
     parser.add_argument("--force", action="store_true", help="measure complete points again")
     parser.add_argument("--dry-run", action="store_true", help="print the plan and stop")
-    parser.add_argument("--skip-missing", action="store_true",
-                        help="leave out, with one line, a library whose environment cannot be built")
+    parser.add_argument(
+        "--skip-missing",
+        action="store_true",
+        help="leave out, with one line, a library whose environment cannot be built",
+    )
     add_results_dir(parser)
     return parser
 
@@ -104,8 +146,15 @@ class Choice:
     origins: dict[str, str]
 
     def request(self, data: DataFacts) -> Request:
-        return Request(data=data, k=self.k, mode=self.mode, repeats=self.repeats, threads=len(self.cpus),
-                       seeds=self.sweep.build_seeds, algorithms=self.algorithms)
+        return Request(
+            data=data,
+            k=self.k,
+            mode=self.mode,
+            repeats=self.repeats,
+            threads=len(self.cpus),
+            seeds=self.sweep.build_seeds,
+            algorithms=self.algorithms,
+        )
 
 
 def resolve(options: argparse.Namespace) -> Choice:
@@ -122,30 +171,45 @@ def resolve(options: argparse.Namespace) -> Choice:
     overrides = [parse_override(text) for text in options.set]
     for name, parameter, _ in overrides:
         if name not in names:
-            raise UserError(f"--set {name}.{parameter}: {name} is not among the algorithms of this run: {', '.join(names)}")
+            raise UserError(
+                f"--set {name}.{parameter}: {name} is not among the algorithms of this run: {', '.join(names)}"
+            )
     algorithms, origins = [], {}
     for name in names:
         grids, origins[name] = grids_for(known[name], sweep)
         algorithms.append((known[name], apply_overrides(known[name], grids, overrides)))
     cpus = choose_cpus(allowed_cpus(), options.threads)
-    return Choice(card, sweep, options.k or sweep.k, options.mode or sweep.mode, options.repeats or sweep.repeats, cpus,
-                  algorithms, origins)
+    return Choice(
+        card,
+        sweep,
+        options.k or sweep.k,
+        options.mode or sweep.mode,
+        options.repeats or sweep.repeats,
+        cpus,
+        algorithms,
+        origins,
+    )
 
 
 def complete_points(store: Store, choice: Choice) -> frozenset[str]:
     """Hashes of the points that are measured already, by the same code and often enough."""
     code = {algorithm.name: algorithm.code_hash() for algorithm, _ in choice.algorithms}
     return frozenset(
-        result.identity.hash() for result in store.results(choice.card.name, warn)
-        if result.ok and result.record.provenance.code_sha256 == code.get(result.identity.algorithm)
-        and result.record.repeats >= choice.repeats)
+        result.identity.hash()
+        for result in store.results(choice.card.name, warn)
+        if result.ok
+        and result.record.provenance.code_sha256 == code.get(result.identity.algorithm)
+        and result.record.repeats >= choice.repeats
+    )
 
 
 def git_state() -> tuple[str | None, bool | None]:
     """Revision of the harness and whether it has uncommitted changes; (None, None) outside a checkout."""
     try:
-        answers = [subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True, check=True).stdout.strip()
-                   for arguments in (["rev-parse", "HEAD"], ["status", "--porcelain", "--untracked-files=no"])]
+        answers = [
+            subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True, check=True).stdout.strip()
+            for arguments in (["rev-parse", "HEAD"], ["status", "--porcelain", "--untracked-files=no"])
+        ]
     except (OSError, subprocess.CalledProcessError):
         return None, None
     return answers[0], bool(answers[1])
@@ -155,10 +219,18 @@ def run(options: argparse.Namespace) -> int:
     """The whole of `run.py` after its arguments are parsed."""
     console, choice, progress = make_console(), resolve(options), Progress()
     store = Store(options.results_dir)
+    if choice.k > MOST_K:
+        raise UserError(f"k = {choice.k}: hits are counted up to {MOST_K}; ask for fewer neighbours")
     if options.dry_run:
         n, nq = choice.card.expected_rows()
-        facts = DataFacts(name=choice.card.name, distance=choice.card.distance, dtype=choice.card.dtype, n=n, nq=nq,
-                          dimension=choice.card.dimension)
+        facts = DataFacts(
+            name=choice.card.name,
+            distance=choice.card.distance,
+            dtype=choice.card.dtype,
+            n=n,
+            nq=nq,
+            dimension=choice.card.dimension,
+        )
         print_plan(console, make_plan(choice.request(facts)), choice.origins)
         return 0
     store.require_writable()
@@ -166,19 +238,41 @@ def run(options: argparse.Namespace) -> int:
     lock = store.lock()
     try:
         dataset = prepare(choice.card, options.data_dir, progress)
-        facts = DataFacts(name=dataset.name, distance=dataset.distance, dtype=dataset.base.dtype, n=dataset.n,
-                          nq=dataset.nq, dimension=dataset.dimension, base_sha256=dataset.base_check.sha256,
-                          queries_sha256=dataset.queries_check.sha256)
+        facts = DataFacts(
+            name=dataset.name,
+            distance=dataset.distance,
+            dtype=dataset.base.dtype,
+            n=dataset.n,
+            nq=dataset.nq,
+            dimension=dataset.dimension,
+            base_sha256=dataset.base_check.sha256,
+            queries_sha256=dataset.queries_check.sha256,
+        )
         plan = make_plan(choice.request(facts), frozenset() if options.force else complete_points(store, choice))
         print_plan(console, plan, choice.origins)
         if choice.k > dataset.n:
             warn(f"k = {choice.k} is more than the {dataset.n} base vectors; recall is counted over {dataset.n}")
         truth = ground_truth(dataset, choice.k, options.data_dir, len(choice.cpus), progress)
         with LiveTable(console, plan) as observer:
-            records = execute(Session(
-                plan=plan, dataset=dataset, truth=truth, store=store, runner=RUNNERS[options.runner](), cpus=choice.cpus,
-                limits=limits, command=shlex.join(["python", *sys.argv]), machine=describe_machine(), git=git_state(),
-                skip_missing=options.skip_missing, observer=observer))
+            records = execute(
+                Session(
+                    plan=plan,
+                    dataset=dataset,
+                    truth=truth,
+                    store=store,
+                    runner=RUNNERS[options.runner](),
+                    cpus=choice.cpus,
+                    limits=limits,
+                    command=shlex.join(["python", *sys.argv]),
+                    machine=describe_machine(),
+                    git=git_state(),
+                    skip_missing=options.skip_missing,
+                    observer=observer,
+                )
+            )
+    except KeyboardInterrupt:
+        print("stopped; what is complete is kept, and the same command goes on from there", file=sys.stderr)
+        raise
     finally:
         lock.release()
     shown = {identity.hash() for job in plan.jobs for identity in job.points} | {item.hash() for item in plan.complete}

@@ -13,12 +13,19 @@ def run(options) -> int:
     dataset = prepare(resolve_dataset(options.dataset, options.distance, options.queries), options.data_dir, Progress())
     truth = ground_truth(dataset, options.k, options.data_dir, len(cpus), Progress())
     width = min(options.k, dataset.n)
-    facts = {"dataset": dataset.name, "distance": dataset.distance, "k": width, "base_sha256": dataset.base_check.sha256,
-             "queries_sha256": dataset.queries_check.sha256}
+    facts = {
+        "dataset": dataset.name,
+        "distance": dataset.distance,
+        "k": width,
+        "base_sha256": dataset.base_check.sha256,
+        "queries_sha256": dataset.queries_check.sha256,
+    }
     if options.out:
         write_truth(options.out, truth.neighbors[:, :width], truth.distances[:, :width], facts)
-    print(f"{dataset.name}: exact top {width} of {dataset.nq:,} queries among {dataset.n:,} vectors: "
-          f"{options.out or truth.path}")
+    print(
+        f"{dataset.name}: exact top {width} of {dataset.nq:,} queries among {dataset.n:,} vectors: "
+        f"{options.out or truth.path}"
+    )
     return 0
 
 
@@ -27,8 +34,9 @@ def main(argv: list[str] | None = None) -> None:
     parser = Parser(
         prog="python -m benchmarks truth",
         description="Exact nearest neighbours as HDF5: data sets `neighbors` (int32) and `distances` (float64), both\n"
-                    "(queries, K), nearest first, ties by the lower id. Where the base has fewer than K vectors there are\n"
-                    "that many columns. Distances: l2 squared, ip the negative product, cosine 1 - cosine.")
+        "(queries, K), nearest first, ties by the lower id. Where the base has fewer than K vectors there are\n"
+        "that many columns. Distances: l2 squared, ip the negative product, cosine 1 - cosine.",
+    )
     add_data_options(parser)
     parser.add_argument("--k", type=positive, default=100, help="neighbours per query (default: 100)")
     parser.add_argument("--out", type=folder, metavar="FILE", help="where to write (default: only the cache)")

@@ -44,8 +44,9 @@ def check_vectors(vectors: VectorFile, role: str, advance: Callable[[int], None]
             if not finite.all():
                 row = start + int(np.argmin(finite))
                 bad = rows[row][~np.isfinite(rows[row])][0]
-                raise UserError(f"{vectors.path}: {role} row {row} holds {bad}; vectors must be finite, "
-                                "so take such rows out first")
+                raise UserError(
+                    f"{vectors.path}: {role} row {row} holds {bad}; vectors must be finite, so take such rows out first"
+                )
         zero_vectors += int((~block.any(axis=1)).sum())
         advance(len(block))
     return Checked(sha256=digest.hexdigest(), zero_vectors=zero_vectors)

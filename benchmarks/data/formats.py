@@ -62,8 +62,10 @@ def _bin(dtype: str) -> Callable[[Path, str | None, Path], VectorFile]:
             raise UserError(f"{path}: the header says {rows} rows of {dimension} dimensions; there is nothing to read")
         if size != expected:
             trouble = "the file is truncated" if size < expected else "the header or the file's suffix is wrong"
-            raise UserError(f"{path}: the header says {rows} rows of {dimension} {dtype} = {expected} bytes, "
-                            f"the file has {size}; {trouble}")
+            raise UserError(
+                f"{path}: the header says {rows} rows of {dimension} {dtype} = {expected} bytes, "
+                f"the file has {size}; {trouble}"
+            )
         return VectorFile(path=path, dtype=dtype, rows=rows, dimension=dimension, offset_bytes=8)
 
     return read
@@ -79,8 +81,9 @@ def _npy(path: Path, array: str | None, converted: Path) -> VectorFile:
     _require_matrix(values.shape, values.dtype, str(path))
     if values.dtype.name not in DTYPES or not values.dtype.isnative or not values.flags.c_contiguous:
         return _convert(values, converted)
-    return VectorFile(path=path, dtype=values.dtype.name, rows=values.shape[0], dimension=values.shape[1],
-                      offset_bytes=values.offset)
+    return VectorFile(
+        path=path, dtype=values.dtype.name, rows=values.shape[0], dimension=values.shape[1], offset_bytes=values.offset
+    )
 
 
 def _hdf5(path: Path, array: str | None, converted: Path) -> VectorFile:
@@ -92,8 +95,9 @@ def _hdf5(path: Path, array: str | None, converted: Path) -> VectorFile:
         offset = values.id.get_offset()
         if offset is None or values.dtype.name not in DTYPES or not values.dtype.isnative or values.external:
             return _convert(values, converted)
-        return VectorFile(path=path, dtype=values.dtype.name, rows=values.shape[0], dimension=values.shape[1],
-                          offset_bytes=offset)
+        return VectorFile(
+            path=path, dtype=values.dtype.name, rows=values.shape[0], dimension=values.shape[1], offset_bytes=offset
+        )
 
 
 _READERS = {"npy": _npy, "fbin": _bin("float32"), "u8bin": _bin("uint8"), "i8bin": _bin("int8"), "hdf5": _hdf5}

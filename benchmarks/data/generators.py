@@ -38,6 +38,8 @@ def gaussian_clusters(rows: int, queries: int, dimension: int, seed: int, *, clu
     centres = random.normal(size=(clusters, dimension)) * centre_scale
 
     def draw(count):
-        return (centres[random.integers(clusters, size=count)] + random.normal(size=(count, dimension))).astype(np.float32)
+        return (centres[random.integers(clusters, size=count)] + random.normal(size=(count, dimension))).astype(
+            np.float32
+        )
 
     return draw(rows), draw(queries)

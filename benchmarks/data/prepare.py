@@ -83,8 +83,14 @@ def _card_of_file(path: Path, distance: str | None, queries: str | None) -> Data
         rows = locate(path, format, None, path).rows if format != "npy" else np.load(path, mmap_mode="r").shape[0]
         query_source = HeldOut(held_out=max(1, min(DEFAULT_HELD_OUT, rows // 10)))
     stated = hdf5_distance(path) if format == "hdf5" else None
-    return DatasetCard(name=path.stem, directory=path.parent, title=f"Vectors of {path.name}",
-                       distance=distance or stated or "l2", base=base, queries=query_source)
+    return DatasetCard(
+        name=path.stem,
+        directory=path.parent,
+        title=f"Vectors of {path.name}",
+        distance=distance or stated or "l2",
+        base=base,
+        queries=query_source,
+    )
 
 
 def cache_folder(card: DatasetCard, data_dir: Path) -> Path:
@@ -121,10 +127,20 @@ def prepare(card: DatasetCard, data_dir: Path, progress: Progress, force: bool =
         if vectors is not None:
             _require(card, role, vectors, base)
     with progress.task(f"checking {card.name}", base.rows + queries.rows) as task:
-        checks = {"base_check": check_vectors(base, "base", task.advance),
-                  "queries_check": check_vectors(queries, "queries", task.advance)}
-    dataset = Dataset(name=card.name, distance=card.distance, base=base, queries=queries, learn=learn,
-                      card_digest=card.digest(), stamps={}, **checks)
+        checks = {
+            "base_check": check_vectors(base, "base", task.advance),
+            "queries_check": check_vectors(queries, "queries", task.advance),
+        }
+    dataset = Dataset(
+        name=card.name,
+        distance=card.distance,
+        base=base,
+        queries=queries,
+        learn=learn,
+        card_digest=card.digest(),
+        stamps={},
+        **checks,
+    )
     dataset = dataset.model_copy(update={"stamps": _stamps(dataset)})
     partial = record.with_suffix(".partial")
     partial.write_text(dataset.model_dump_json(indent=1))
@@ -139,8 +155,10 @@ def _vectors(card: DatasetCard, folder: Path, progress: Progress):
             raise UserError(f"data set {card.name}: a generator needs the dimension")
         with progress.task(f"generating {card.name}", None):
             arrays = generate(card.generator, card.dimension)
-        base, queries = (write_npy(folder / f"{role}.npy", [array], array.shape, array.dtype.name)
-                         for role, array in zip(("base", "queries"), arrays, strict=True))
+        base, queries = (
+            write_npy(folder / f"{role}.npy", [array], array.shape, array.dtype.name)
+            for role, array in zip(("base", "queries"), arrays, strict=True)
+        )
         return base, queries, None
     base = _locate_source(card, card.base, "base", folder, progress)
     if isinstance(card.queries, HeldOut):
@@ -174,15 +192,19 @@ def _split(card: DatasetCard, vectors: VectorFile, held_out: HeldOut, folder: Pa
             task.advance(step)
 
     with progress.task(f"splitting {card.name}", 2 * vectors.rows) as task:
-        return tuple(write_npy(folder / f"{role}.npy", blocks(chosen, task), (int(chosen.sum()), vectors.dimension),
-                               vectors.dtype)
-                     for role, chosen in (("base", ~is_query), ("queries", is_query)))
+        return tuple(
+            write_npy(
+                folder / f"{role}.npy", blocks(chosen, task), (int(chosen.sum()), vectors.dimension), vectors.dtype
+            )
+            for role, chosen in (("base", ~is_query), ("queries", is_query))
+        )
 
 
 def _require(card: DatasetCard, role: str, vectors: VectorFile, base: VectorFile) -> None:
     if card.dimension and vectors.dimension != card.dimension:
-        raise UserError(f"{vectors.path}: {role} has {vectors.dimension} dimensions, the card of {card.name} says "
-                        f"{card.dimension}")
+        raise UserError(
+            f"{vectors.path}: {role} has {vectors.dimension} dimensions, the card of {card.name} says {card.dimension}"
+        )
     if card.dtype and vectors.dtype != card.dtype:
         raise UserError(f"{vectors.path}: {role} is {vectors.dtype}, the card of {card.name} says {card.dtype}")
     if vectors.dimension != base.dimension:

@@ -52,10 +52,16 @@ def ground_truth(dataset: Dataset, k: int, data_dir: Path, threads: int, progres
         except UserError:
             pass  # damaged: computed again
     with progress.task(f"exact ground truth of {dataset.name}", None) as task:
-        truth = exact_neighbors(dataset.base.open(), dataset.queries.open(), dataset.distance, depth,
-                                threads=threads, progress=task.update)
-    facts = {"dataset": dataset.name, "distance": dataset.distance, "base_sha256": dataset.base_check.sha256,
-             "queries_sha256": dataset.queries_check.sha256, "widened": truth.widened}
+        truth = exact_neighbors(
+            dataset.base.open(), dataset.queries.open(), dataset.distance, depth, threads=threads, progress=task.update
+        )
+    facts = {
+        "dataset": dataset.name,
+        "distance": dataset.distance,
+        "base_sha256": dataset.base_check.sha256,
+        "queries_sha256": dataset.queries_check.sha256,
+        "widened": truth.widened,
+    }
     write_truth(path, truth.neighbors, truth.distances, facts)
     return GroundTruth(key, path, truth.neighbors, truth.distances)
 

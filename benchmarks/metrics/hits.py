@@ -29,8 +29,9 @@ def clean_neighbors(ids: np.ndarray, n: int) -> Cleaned:
     bad = (ids < -1) | (ids >= n)
     if bad.any():
         row, column = np.argwhere(bad)[0]
-        raise ValueError(f"{int(bad.sum())} ids lie outside the {n} base vectors; the first is {ids[row, column]}, "
-                         f"of query {row}")
+        raise ValueError(
+            f"{int(bad.sum())} ids lie outside the {n} base vectors; the first is {ids[row, column]}, of query {row}"
+        )
     neighbors = ids.astype(np.int32)
     order = np.argsort(neighbors, axis=1, kind="stable")
     ranked = np.take_along_axis(neighbors, order, axis=1)
@@ -66,7 +67,7 @@ def is_hit(neighbors: np.ndarray, truth: np.ndarray) -> np.ndarray:
     equal[:, 1:] = (ranked[:, 1:] == ranked[:, :-1]) & (ranked[:, 1:] >= 0)
     found = np.zeros_like(equal)
     np.put_along_axis(found, order, equal, axis=1)
-    return found[:, truth.shape[1]:]
+    return found[:, truth.shape[1] :]
 
 
 def count_hits_tied(neighbors: np.ndarray, distances: np.ndarray, truth: np.ndarray, kth: np.ndarray) -> np.ndarray:

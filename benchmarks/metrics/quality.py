@@ -33,8 +33,9 @@ def mean_recall(hits: np.ndarray, denominator: int) -> Measured:
     """Mean of hits / denominator with a bootstrap interval over queries."""
     counts = np.bincount(hits, minlength=denominator + 1)
     low, high = bootstrap_mean_of_counts(counts)
-    return Measured(int(hits.sum(dtype=np.int64)) / (len(hits) * denominator), low / denominator, high / denominator,
-                    len(hits))
+    return Measured(
+        int(hits.sum(dtype=np.int64)) / (len(hits) * denominator), low / denominator, high / denominator, len(hits)
+    )
 
 
 def robustness_of(hits: np.ndarray, delta: Fraction, denominator: int) -> Measured:

@@ -67,8 +67,15 @@ class Metric:
 _DEFINITIONS: dict[str, Definition] = {}
 
 
-def metric(template: str, *, unit: str, better: Literal["higher", "lower"], kind: Literal["quality", "speed", "cost"],
-           axis: Literal["linear", "log"] = "linear", **arguments: Callable[[str], object]):
+def metric(
+    template: str,
+    *,
+    unit: str,
+    better: Literal["higher", "lower"],
+    kind: Literal["quality", "speed", "cost"],
+    axis: Literal["linear", "log"] = "linear",
+    **arguments: Callable[[str], object],
+):
     """Register a function (Result, *arguments) → Measured | None; its docstring is the definition that users read.
 
     Args:
@@ -81,8 +88,9 @@ def metric(template: str, *, unit: str, better: Literal["higher", "lower"], kind
     """
 
     def register(function):
-        _DEFINITIONS[template] = Definition(template, unit, better, kind, " ".join((function.__doc__ or "").split()),
-                                            function, arguments, axis)
+        _DEFINITIONS[template] = Definition(
+            template, unit, better, kind, " ".join((function.__doc__ or "").split()), function, arguments, axis
+        )
         return function
 
     return register

@@ -9,8 +9,19 @@ from benchmarks.metrics.registry import Metric, parse_metric
 from benchmarks.results.store import Result
 
 DELTAS = ("0.1", "0.3", "0.5", "0.7", "0.9")
-DEFAULT_METRICS = ("recall", "recall_tied", *(f"robustness-{delta}" for delta in DELTAS), "qps", "qps-best",
-                   "latency-p50", "latency-p95", "latency-p99", "build_seconds", "index_bytes", "peak_memory_bytes")
+DEFAULT_METRICS = (
+    "recall",
+    "recall_tied",
+    *(f"robustness-{delta}" for delta in DELTAS),
+    "qps",
+    "qps-best",
+    "latency-p50",
+    "latency-p95",
+    "latency-p99",
+    "build_seconds",
+    "index_bytes",
+    "peak_memory_bytes",
+)
 
 # Columns before the metrics, with what they mean.
 POINT_COLUMNS = {
@@ -41,12 +52,26 @@ def point_row(result: Result) -> dict:
     """The columns of `POINT_COLUMNS` for one result; parameters as dicts."""
     record, identity = result.record, result.identity
     return {
-        "dataset": identity.dataset, "algorithm": identity.algorithm, "build": identity.build_params,
-        "search": identity.search_params, "seed": identity.seed, "k": identity.k, "mode": identity.mode,
-        "threads": identity.threads, "status": record.status, "reason": record.reason, "queries": record.nq,
-        "repeats": record.repeats, "distance": identity.distance, "base_sha256": identity.base_sha256,
-        "queries_sha256": identity.queries_sha256, "truth": record.truth, "versions": record.provenance.versions,
-        "cpu": record.provenance.machine.cpu, "measured_at": record.provenance.measured_at, "file": str(result.path),
+        "dataset": identity.dataset,
+        "algorithm": identity.algorithm,
+        "build": identity.build_params,
+        "search": identity.search_params,
+        "seed": identity.seed,
+        "k": identity.k,
+        "mode": identity.mode,
+        "threads": identity.threads,
+        "status": record.status,
+        "reason": record.reason,
+        "queries": record.nq,
+        "repeats": record.repeats,
+        "distance": identity.distance,
+        "base_sha256": identity.base_sha256,
+        "queries_sha256": identity.queries_sha256,
+        "truth": record.truth,
+        "versions": record.provenance.versions,
+        "cpu": record.provenance.machine.cpu,
+        "measured_at": record.provenance.measured_at,
+        "file": str(result.path),
     }
 
 
@@ -67,14 +92,19 @@ def points_table(results: Iterable[Result], metrics: Iterable[Metric | str]) -> 
         rows.append(row)
     columns = [*POINT_COLUMNS, *(item.name + end for item in metrics for end in ("", "_low", "_high"))]
     table = pd.DataFrame(rows, columns=columns)
-    return table.sort_values(["dataset", "algorithm", "k", "mode"], kind="stable", ignore_index=True,
-                             key=lambda column: column.map(str))
+    return table.sort_values(
+        ["dataset", "algorithm", "k", "mode"], kind="stable", ignore_index=True, key=lambda column: column.map(str)
+    )
 
 
 def without_empty_intervals(table: pd.DataFrame, metrics: Iterable[Metric]) -> pd.DataFrame:
     """Drop the `_low` and `_high` columns of metrics that never have an interval."""
-    empty = [f"{item.name}{end}" for item in metrics for end in ("_low", "_high")
-             if item.definition.kind == "cost" or item.name.startswith(("qps-best", "latency", "build_seconds"))]
+    empty = [
+        f"{item.name}{end}"
+        for item in metrics
+        for end in ("_low", "_high")
+        if item.definition.kind == "cost" or item.name.startswith(("qps-best", "latency", "build_seconds"))
+    ]
     return table.drop(columns=[name for name in empty if name in table])
 
 

@@ -158,8 +158,10 @@ class Store:
             probe.touch()
             probe.unlink()
         except OSError as error:
-            raise UserError(f"{self.folder}: results cannot be written there ({error.strerror}); "
-                            "give another folder with --results-dir") from None
+            raise UserError(
+                f"{self.folder}: results cannot be written there ({error.strerror}); "
+                "give another folder with --results-dir"
+            ) from None
 
     def lock(self) -> FileLock:
         """Hold the folder for one run, so that two runs neither disturb each other's times nor files.
@@ -171,8 +173,10 @@ class Store:
         try:
             return lock.acquire().lock
         except Timeout:
-            raise UserError(f"{self.folder}: another run is writing results there; wait for it, or give another "
-                            "folder with --results-dir") from None
+            raise UserError(
+                f"{self.folder}: another run is writing results there; wait for it, or give another "
+                "folder with --results-dir"
+            ) from None
 
     def sweep(self) -> None:
         """Remove what an interrupted run left half-written; only while the folder is locked."""

@@ -33,7 +33,9 @@ class Environment:
 
 def environment_key(requirements: Path) -> str:
     """Hash of the pins, the interpreter and the platform (a compiled library fits one machine type)."""
-    content = f"{requirements.read_text()}|{sys.version_info[:2]}|{sysconfig.get_platform()}|{_compiled_for(requirements)}"
+    content = (
+        f"{requirements.read_text()}|{sys.version_info[:2]}|{sysconfig.get_platform()}|{_compiled_for(requirements)}"
+    )
     return hashlib.sha256(content.encode()).hexdigest()[:12]
 
 
@@ -68,8 +70,10 @@ def ensure_environment(library: Path, folder: Path, rebuild: bool = False) -> En
                 return Environment(key, python)
             shutil.rmtree(home, ignore_errors=True)
             with log.open("w") as output:
-                for command in (["venv", "--python", sys.executable, str(home)],
-                                ["pip", "install", "--python", str(python), "-r", str(requirements)]):
+                for command in (
+                    ["venv", "--python", sys.executable, str(home)],
+                    ["pip", "install", "--python", str(python), "-r", str(requirements)],
+                ):
                     _uv(command, output, log)
             mark.touch()
     except OSError as error:
@@ -82,8 +86,14 @@ def _uv(arguments: list[str], output, log: Path) -> None:
     variables = {**os.environ, "UV_PYTHON_DOWNLOADS": "never"}
     output.flush()
     try:
-        done = subprocess.run(command, stdout=output, stderr=subprocess.STDOUT, env=variables, stdin=subprocess.DEVNULL,
-                              timeout=BUILD_TIMEOUT_SECONDS)
+        done = subprocess.run(
+            command,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            env=variables,
+            stdin=subprocess.DEVNULL,
+            timeout=BUILD_TIMEOUT_SECONDS,
+        )
     except subprocess.TimeoutExpired:
         raise EnvironmentFailure(f"took longer than {BUILD_TIMEOUT_SECONDS} s (log: {log})") from None
     if done.returncode:

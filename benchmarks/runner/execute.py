@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
+from benchmarks.cards import Value
 from benchmarks.data.prepare import Dataset
 from benchmarks.groundtruth.cache import GroundTruth
 from benchmarks.plan import BuildJob, Plan
@@ -31,7 +32,7 @@ class Observer:
 
     def environment_failed(self, job: BuildJob, reason: str) -> None: ...
 
-    def doing(self, job: BuildJob, what: str, point: Identity | None = None) -> None: ...
+    def doing(self, job: BuildJob, what: str, params: dict[str, Value] | None = None) -> None: ...
 
     def point_ended(self, job: BuildJob, record: ResultRecord) -> None: ...
 
@@ -156,16 +157,20 @@ class JobRun:
                         pending.remove(current)
                         self.fail([current], event.status, f"while searching: {event.reason}")
                     elif event.status:
-                        self.fail(pending, event.status, f"while {'loading' if saved.exists() else 'building'}: {event.reason}")
+                        self.fail(
+                            pending,
+                            event.status,
+                            f"while {'loading' if saved.exists() else 'building'}: {event.reason}",
+                        )
                 elif event["event"] == "started":
                     self.facts.observed = event
                 elif event["event"] == "building":
-                    session.observer.doing(self.job, "building")
+                    session.observer.doing(self.job, "building", self.job.build_params)
                 elif event["event"] in ("built", "loaded"):
                     self._remember(event)
                 elif event["event"] == "point_started":
                     current = next(point for point in pending if point.hash() == event["point"])
-                    session.observer.doing(self.job, "searching", current)
+                    session.observer.doing(self.job, "searching", current.search_params)
                 elif event["event"] == "point_done":
                     self._seal(current, event, output / event["point"])
                     pending.remove(current)
@@ -179,12 +184,19 @@ class JobRun:
         session, request = self.session, self.session.plan.request
         vectors = {role: getattr(session.dataset, role) for role in ("base", "queries", "learn")}
         return {
-            "host_pid": os.getpid(), "cpus": session.cpus, "threads": session.threads,
+            "host_pid": os.getpid(),
+            "cpus": session.cpus,
+            "threads": session.threads,
             "adapter": str(self.job.algorithm.directory / "algorithm.py"),
             "class_name": self.job.algorithm.offer.class_name,
             **{role: item and item.model_dump(mode="json") for role, item in vectors.items()},
-            "distance": request.data.distance, "k": request.k, "mode": request.mode, "repeats": request.repeats,
-            "seed": self.job.seed, "build_params": self.job.build_params, "index_directory": str(self.index),
+            "distance": request.data.distance,
+            "k": request.k,
+            "mode": request.mode,
+            "repeats": request.repeats,
+            "seed": self.job.seed,
+            "build_params": self.job.build_params,
+            "index_directory": str(self.index),
             "output": str(output),
             "points": [{"id": point.hash(), "search_params": point.search_params} for point in pending],
         }
@@ -196,16 +208,23 @@ class JobRun:
 
     def _seal(self, point: Identity, event: dict, folder: Path) -> None:
         session = self.session
-        session.observer.doing(self.job, "judging", point)
+        session.observer.doing(self.job, "judging", point.search_params)
         arrays = {path.stem: np.load(path) for path in folder.glob("*.npy")}
         try:
             judged = judge(arrays.pop("neighbors"), session.dataset, session.truth, point.k, session.threads)
         except ValueError as error:
             self.fail([point], "invalid", str(error))
             return
-        record = self._record(point, "ok", None, answers_vary=event["answers_vary"], stats=event["stats"],
-                              search_peak_bytes=event["search_peak_bytes"], repeated_ids=judged.repeated,
-                              missing_ids=judged.missing)
+        record = self._record(
+            point,
+            "ok",
+            None,
+            answers_vary=event["answers_vary"],
+            stats=event["stats"],
+            search_peak_bytes=event["search_peak_bytes"],
+            repeated_ids=judged.repeated,
+            missing_ids=judged.missing,
+        )
         session.store.write(record, {**arrays, **judged.arrays})
         self._end(record)
 
@@ -223,16 +242,36 @@ class JobRun:
 
     def _record(self, point: Identity, status: str, reason: str | None, **more) -> ResultRecord:
         session, facts = self.session, self.facts
-        observed = {name: facts.observed[name] for name in ("python", "versions", "affinity", "thread_variables")
-                    if name in facts.observed}
+        observed = {
+            name: facts.observed[name]
+            for name in ("python", "versions", "affinity", "thread_variables")
+            if name in facts.observed
+        }
         provenance = Provenance(
-            measured_at=datetime.now(timezone.utc).isoformat(timespec="seconds"), command=session.command,
-            git_revision=session.git[0], git_dirty=session.git[1], runner=session.runner.name,
-            code_sha256=self.job.algorithm.code_hash(), environment=self.environment.key if self.environment else "none",
-            machine=session.machine, **observed)
+            measured_at=datetime.now(timezone.utc).isoformat(timespec="seconds"),
+            command=session.command,
+            git_revision=session.git[0],
+            git_dirty=session.git[1],
+            runner=session.runner.name,
+            code_sha256=self.job.algorithm.code_hash(),
+            environment=self.environment.key if self.environment else "none",
+            machine=session.machine,
+            **observed,
+        )
         log = os.path.relpath(self.log, session.store.folder) if self.log.exists() else None
         return ResultRecord(
-            identity=point, status=status, reason=reason, log=log, n=session.dataset.n, nq=session.dataset.nq,
-            truth=session.truth.key, repeats=session.plan.request.repeats, build_seconds=facts.build_seconds,
-            load_seconds=facts.load_seconds, index_bytes=facts.index_bytes, build_peak_bytes=facts.build_peak_bytes,
-            provenance=provenance, **more)
+            identity=point,
+            status=status,
+            reason=reason,
+            log=log,
+            n=session.dataset.n,
+            nq=session.dataset.nq,
+            truth=session.truth.key,
+            repeats=session.plan.request.repeats,
+            build_seconds=facts.build_seconds,
+            load_seconds=facts.load_seconds,
+            index_bytes=facts.index_bytes,
+            build_peak_bytes=facts.build_peak_bytes,
+            provenance=provenance,
+            **more,
+        )

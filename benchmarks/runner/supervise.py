@@ -49,7 +49,9 @@ def watch(process, events_file: Path, limits: Limits) -> Iterator[dict | Ending]
             used = process.memory_bytes()
             if used > limits.memory_bytes:
                 process.kill()
-                yield Ending("out-of-memory", f"used {used / 1e9:.2f} GB, the limit is {limits.memory_bytes / 1e9:.2f} GB")
+                yield Ending(
+                    "out-of-memory", f"used {used / 1e9:.2f} GB, the limit is {limits.memory_bytes / 1e9:.2f} GB"
+                )
                 return
             if not lines:
                 time.sleep(POLL_SECONDS)

@@ -59,13 +59,25 @@ class VenvRunner:
 
     def start(self, environment: Environment, job_file: Path, log: Path, threads: int) -> VenvProcess:
         """Start one worker on a job; it dies with this process."""
-        variables = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "VIRTUAL_ENV"))}
-        variables |= {"PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1", "PYTHONDONTWRITEBYTECODE": "1",
-                      **thread_environment(threads)}
+        variables = {
+            name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "VIRTUAL_ENV"))
+        }
+        variables |= {
+            "PYTHONPATH": str(ROOT),
+            "PYTHONUNBUFFERED": "1",
+            "PYTHONDONTWRITEBYTECODE": "1",
+            **thread_environment(threads),
+        }
         with log.open("ab") as output:
             process = subprocess.Popen(
-                [str(environment.python), "-m", "benchmarks.worker", str(job_file)], stdin=subprocess.DEVNULL,
-                stdout=output, stderr=subprocess.STDOUT, env=variables, cwd=job_file.parent, start_new_session=True)
+                [str(environment.python), "-m", "benchmarks.worker", str(job_file)],
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                env=variables,
+                cwd=job_file.parent,
+                start_new_session=True,
+            )
         return VenvProcess(process)
 
 

@@ -64,10 +64,14 @@ def prepare_index(algorithm, job, events):
     learn = map_vectors(job["learn"]) if job["learn"] else None
     events.say("building")
     start = perf_counter()
-    algorithm.build(base, distance=job["distance"], threads=job["threads"], seed=job["seed"], learn=learn,
-                    **job["build_params"])
-    facts = {"build_seconds": perf_counter() - start, "build_peak_bytes": process.peak_memory_bytes(),
-             "index_bytes": None}
+    algorithm.build(
+        base, distance=job["distance"], threads=job["threads"], seed=job["seed"], learn=learn, **job["build_params"]
+    )
+    facts = {
+        "build_seconds": perf_counter() - start,
+        "build_peak_bytes": process.peak_memory_bytes(),
+        "index_bytes": None,
+    }
     if can_save(algorithm):
         index = directory / "index"
         index.mkdir(parents=True, exist_ok=True)
@@ -90,8 +94,13 @@ def run_point(algorithm, point, queries, job, events):
     for name in ("neighbors", "search_seconds", "latency"):
         if measured[name] is not None:
             np.save(output / (name + ".npy"), measured[name])
-    events.say("point_done", point=point["id"], answers_vary=bool(measured["answers_vary"]),
-               search_peak_bytes=process.peak_memory_bytes(), stats=algorithm.stats())
+    events.say(
+        "point_done",
+        point=point["id"],
+        answers_vary=bool(measured["answers_vary"]),
+        search_peak_bytes=process.peak_memory_bytes(),
+        stats=algorithm.stats(),
+    )
     while not (output / JUDGED_FILE).exists():
         time.sleep(0.002)
 
@@ -113,9 +122,15 @@ def run(job, events):
         return 0
     except BaseException as error:
         traceback.print_exc()
-        events.say("raised", stage=stage, point=point and point["id"], type=type(error).__name__,
-                   message=str(error).strip()[:500], memory=isinstance(error, MemoryError),
-                   errno=getattr(error, "errno", None))
+        events.say(
+            "raised",
+            stage=stage,
+            point=point and point["id"],
+            type=type(error).__name__,
+            message=str(error).strip()[:500],
+            memory=isinstance(error, MemoryError),
+            errno=getattr(error, "errno", None),
+        )
         return 1
 
 

@@ -14,5 +14,10 @@ def map_vectors(spec):
     Returns:
         array (rows, dimension) of that dtype.
     """
-    return np.memmap(spec["path"], dtype=np.dtype(spec["dtype"]), mode="r", offset=spec["offset_bytes"],
-                     shape=(spec["rows"], spec["dimension"]))
+    return np.memmap(
+        spec["path"],
+        dtype=np.dtype(spec["dtype"]),
+        mode="r",
+        offset=spec["offset_bytes"],
+        shape=(spec["rows"], spec["dimension"]),
+    )
