@@ -73,10 +73,11 @@ def choose(results: Iterable[Result], *, algorithms: Sequence[str] = (), ks: Seq
 
 
 def inventory(results: Iterable[Result]) -> str:
-    """What there is, with the number of points of each: algorithms, ks, modes and threads."""
+    """What there is, with the number of points: data sets, algorithms, K, modes and threads."""
     results = list(results)
     parts = []
-    for name, of in (("algorithms", lambda result: result.identity.algorithm), ("k", FIELDS["k"].of),
+    for name, of in (("data sets", lambda result: result.identity.dataset),
+                     ("algorithms", lambda result: result.identity.algorithm), ("k", FIELDS["k"].of),
                      ("modes", FIELDS["mode"].of), ("threads", FIELDS["threads"].of)):
         counts = Counter(map(of, results))
         parts.append(f"{name} " + ", ".join(f"{value} ({counts[value]})" for value in sorted(counts)))

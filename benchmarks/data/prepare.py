@@ -4,6 +4,7 @@ import shutil
 from pathlib import Path
 
 import numpy as np
+from filelock import FileLock
 
 from benchmarks.cards import DatasetCard, HeldOut, Source, find_datasets, load_dataset_card, unknown_name
 from benchmarks.data.check import Checked, check_vectors
@@ -16,6 +17,7 @@ from benchmarks.progress import Progress
 from benchmarks.yamlfile import Strict
 
 DEFAULT_HELD_OUT = 1000
+RECORD = "prepared.json"
 
 
 class Dataset(Strict):
@@ -111,16 +113,28 @@ def prepare(card: DatasetCard, data_dir: Path, progress: Progress, force: bool =
         UserError: anything wrong with card, network, file or vectors.
     """
     folder = cache_folder(card, data_dir.resolve())
-    record = folder / "prepared.json"
-    if force:
-        shutil.rmtree(folder, ignore_errors=True)
-    if record.is_file():
-        try:
-            dataset = Dataset.model_validate_json(record.read_text())
-            if dataset.card_digest == card.digest() and dataset.stamps == _stamps(dataset):
-                return dataset.model_copy(update={"distance": card.distance})
-        except (ValueError, OSError):
-            pass  # of an older version, or its files are gone: prepared again
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with FileLock(folder.parent / f".{folder.name}.lock"):  # another run may be preparing it too
+        dataset = None if force else _prepared(card, folder)
+        if dataset is None:
+            if force:
+                shutil.rmtree(folder, ignore_errors=True)
+            dataset = _prepare(card, folder, progress)
+    return dataset
+
+
+def _prepared(card: DatasetCard, folder: Path) -> Dataset | None:
+    """What was prepared before, if card and files are still the same."""
+    try:
+        dataset = Dataset.model_validate_json((folder / RECORD).read_text())
+        if dataset.card_digest == card.digest() and dataset.stamps == _stamps(dataset):
+            return dataset.model_copy(update={"distance": card.distance})
+    except (ValueError, OSError):
+        pass  # never prepared, of an older version, or its files are gone
+    return None
+
+
+def _prepare(card: DatasetCard, folder: Path, progress: Progress) -> Dataset:
     folder.mkdir(parents=True, exist_ok=True)
     base, queries, learn = _vectors(card, folder, progress)
     for role, vectors in (("base", base), ("queries", queries), ("learn", learn)):
@@ -142,9 +156,9 @@ def prepare(card: DatasetCard, data_dir: Path, progress: Progress, force: bool =
         **checks,
     )
     dataset = dataset.model_copy(update={"stamps": _stamps(dataset)})
-    partial = record.with_suffix(".partial")
+    partial = folder / f".{RECORD}.partial"
     partial.write_text(dataset.model_dump_json(indent=1))
-    partial.replace(record)
+    partial.replace(folder / RECORD)
     return dataset
 
 

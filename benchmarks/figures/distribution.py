@@ -133,7 +133,7 @@ def _draw_bars(panel: Axes, spread: Spread, style: Style, shift: float, width: f
     clipped = shares > cut
     panel.bar(places, np.minimum(shares, cut), width * 0.94, **_bar_look(style))
     shown = ~clipped & (spread.counts > 0)
-    panel.errorbar(places[shown], shares[shown], yerr=[(shares - low)[shown], (high - shares)[shown]],
+    panel.errorbar(places[shown], shares[shown], yerr=np.array([shares - low, high - shares])[:, shown],
                    fmt="none", ecolor=GREY, elinewidth=0.9)
     panel.bar(places[:1], np.minimum(shares, cut)[:1], width * 0.94, facecolor="none", edgecolor=ALERT,
               linewidth=1.8, zorder=4)

@@ -144,7 +144,7 @@ def _wrapped(lines: Iterable[str | None], inches: float, size: float, weight: st
     font = FontProperties(family=RC["font.family"], weight=weight)
     broken = []
     for line in filter(None, lines):
-        width = TextPath((0, 0), line, size=size, prop=font).get_extents().width / 72
+        width = TextPath((0, 0), line, size=size, prop=font).vertices[:, 0].max(initial=0) / 72
         if width > inches:
             fits = max(20, int(0.97 * len(line) * inches / width))  # characters, were all of average width
             line = textwrap.fill(line, fits, break_on_hyphens=False)

@@ -1,6 +1,7 @@
 """Ground truth on disk, under a key made of all that decides it: base, queries, distance and depth."""
 
 import hashlib
+import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -72,7 +73,7 @@ def write_truth(path: Path, neighbors: np.ndarray, distances: np.ndarray, facts:
     Distances are those of `benchmarks.groundtruth.distances`: squared for l2, the negative product for ip, 1 - cosine.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f".{path.name}.partial")
+    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
     try:
         with h5py.File(partial, "w") as file:
             file["neighbors"], file["distances"] = neighbors, distances

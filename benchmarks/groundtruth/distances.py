@@ -139,6 +139,7 @@ class Scores:
             tile = buffer[: len(block)]
             self._centred(block, tile[:, :-1])
             squares = np.einsum("ij,ij->i", tile[:, :-1], tile[:, :-1])
+            squares += self.margin * 2.0**-126  # as much as can be lost where squares underflow
             largest = float(np.sqrt(squares.max())) * (1 + self.error)
             if self.distance == "ip":
                 tile[:, -1] = np.sqrt(squares)

@@ -47,11 +47,11 @@ def exact_neighbors(
     base (n, d) and queries (nq, d) are float32, uint8 or int8 arrays or memory maps, free of NaN and
     infinity. `progress(done, total)` is called in the caller's thread, up to five times a second, in
     comparisons of a query with a row; total grows by those of the queries that are scanned again. Memory
-    beyond the inputs and the result does not depend on n. Raises ValueError for an empty base, empty
-    queries, dimensions or dtypes that do not fit, an unknown distance and a depth below 1.
+    beyond the inputs and the result is about 30 MiB a thread, whatever n. Raises ValueError for an empty
+    base, empty queries, dimensions or dtypes that do not fit, an unknown distance, depth or threads below 1.
     """
     base, queries = np.asarray(base), np.asarray(queries)
-    _check(base, queries, distance, depth)
+    _check(base, queries, distance, depth, threads)
     depth = min(depth, len(base))
     neighbors = np.empty((len(queries), depth), np.int32)
     distances = np.empty((len(queries), depth))
@@ -83,7 +83,7 @@ def exact_neighbors(
     return Truth(neighbors, distances, sum(future.result() for future in running))
 
 
-def _check(base: np.ndarray, queries: np.ndarray, distance: str, depth: int) -> None:
+def _check(base: np.ndarray, queries: np.ndarray, distance: str, depth: int, threads: int) -> None:
     check_distance(distance)
     for name, vectors in (("base", base), ("queries", queries)):
         if vectors.ndim != 2 or 0 in vectors.shape:
@@ -94,8 +94,9 @@ def _check(base: np.ndarray, queries: np.ndarray, distance: str, depth: int) -> 
         raise ValueError(f"base has dimension {base.shape[1]}, queries have dimension {queries.shape[1]}")
     if len(base) > np.iinfo(np.int32).max:
         raise ValueError(f"base has {len(base)} rows, more than int32 ids can name")
-    if depth < 1:
-        raise ValueError(f"depth is {depth}, expected at least 1")
+    for name, number in (("depth", depth), ("threads", threads)):
+        if number < 1:
+            raise ValueError(f"{name} is {number}, expected at least 1")
 
 
 class _Work:
@@ -231,10 +232,11 @@ class _Sorted:
 
     def offer(self, query: np.ndarray, ids: np.ndarray, near: np.ndarray) -> None:
         closer = near < self.near[query, -1]  # an equal distance loses: its id is higher
-        self.pending.append((query[closer], ids[closer], near[closer]))
-        self.size += len(self.pending[-1][0])
-        if self.size > PENDING_PAIRS:
-            self.result()
+        if closer.any():
+            self.pending.append((query[closer], ids[closer], near[closer]))
+            self.size += len(self.pending[-1][0])
+            if self.size > PENDING_PAIRS:
+                self.result()
 
     def result(self) -> tuple[np.ndarray, np.ndarray]:
         if not self.pending:

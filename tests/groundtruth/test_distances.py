@@ -129,16 +129,28 @@ def test_cosine_orders_small_integers_as_rational_arithmetic_does(rows):
 
 @pytest.mark.parametrize("distance", DISTANCES)
 @pytest.mark.parametrize(
-    "offset,scale", [(0, 1), (100, 1), (1e4, 1), (0, 1e-3), (0, 1e-22), (0, 1e15), (0, 1e30)]
+    "offset,scale,query_scale",
+    [
+        (0, 1, 1),
+        (100, 1, 1),
+        (1e4, 1, 1),
+        (0, 1e-3, 1e-3),
+        (0, 1e-22, 1e-22),
+        (0, 1e15, 1e15),
+        (0, 1e30, 1e30),
+    ]
+    + [(0, 1e-25, 1), (0, 1e-25, 1e-3), (0, 1e-3, 1e-25)],  # squares underflow, products do not
 )
 @pytest.mark.parametrize("far", [0, 50])
-def test_the_bound_holds_for_every_row(distance, offset, scale, far):
+def test_the_bound_holds_for_every_row(distance, offset, scale, query_scale, far):
     """A row whose float32 score is below the cut of a distance must be farther than that distance."""
     rng = np.random.default_rng(4)
     spread = np.exp(rng.uniform(-3, 3, (400, 1)))
     base = ((rng.standard_normal((400, 24)) * spread + offset) * scale).astype(np.float32)
+    toward = np.where(rng.random((200, 24)) < 0.5, -np.inf, np.inf).astype(np.float32)
+    base[200:] = np.nextafter(base[1], toward)  # a unit in the last place from each other
     base[::50] = 0
-    queries = ((rng.standard_normal((20, 24)) + offset + far) * scale).astype(np.float32)
+    queries = ((rng.standard_normal((20, 24)) + offset + far) * query_scale).astype(np.float32)
     scores = Scores(base, distance)
     with np.errstate(all="ignore"):
         (_, tile, largest), *rest = scores.tiles(base)
@@ -151,8 +163,8 @@ def test_the_bound_holds_for_every_row(distance, offset, scale, far):
             assert not (below & (near <= near[:, j : j + 1])).any()
             ruled_out += below.sum()
     farther = (near[:, :, None] > near[:, None, :]).sum()
-    if offset == 0 and 1e-10 < scale < 1e20 and not far:
-        assert ruled_out > 0.99 * farther  # and it must be of use
+    if offset == 0 and 1e-10 < scale < 1e20 and scale == query_scale and not far:
+        assert ruled_out > 0.7 * farther  # and it must be of use
     if scale == 1e30 and distance != "cosine":
         assert ruled_out == 0
 

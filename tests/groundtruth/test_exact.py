@@ -173,6 +173,12 @@ def test_centring_settles_data_far_from_the_origin(offset):
     assert check(base, queries, "cosine", 20).widened == 0
 
 
+def test_zero_rows_do_not_crowd_the_candidates_under_cosine():
+    base, queries = normal(90, 4000, 48), normal(91, 20, 48)
+    base[::5] = 0  # 800 rows at distance 1, farther than the nearest but nearer than most
+    assert check(base, queries, "cosine", 40).widened == 0
+
+
 def test_a_zero_query_is_not_scanned_again_under_cosine():
     base, queries = normal(89, 3000, 8), np.zeros((2, 8), np.float32)
     assert check(base, queries, "cosine", 100).widened == 0
@@ -283,6 +289,7 @@ def test_memory_does_not_grow_with_the_base(distance, copies, tmp_path, monkeypa
         ({"base": np.ones((2, 3))}, "base are float64"),
         ({"distance": "euclidean"}, "unknown distance 'euclidean'"),
         ({"depth": 0}, "depth is 0"),
+        ({"threads": 0}, "threads is 0"),
     ],
 )
 def test_wrong_arguments_are_refused(change, message):
