@@ -10,10 +10,10 @@ from benchmarks.results.store import Result, Store
 
 def make_result(store: Store, *, algorithm: str = "faiss-hnsw", build: dict | None = None,
                 search: dict | None = None, hits=None, hits_tied=None, qps: float = 1000.0,
-                status: str = "ok", reason: str | None = None, k: int = 10, mode: str = "batch", threads: int = 1,
-                dataset: str = "toyset", nq: int = 200, n: int = 1000, seed: int = 0, repeats: int = 3,
-                distance: str = "l2", base: str = "base", queries: str = "queries", truth: str | None = None,
-                cpu: str = "Toy CPU", logical_cpus: int = 8,
+                status: str = "ok", reason: str | None = None, k: int = 10, mode: str = "batch",
+                threads: int = 1, dataset: str = "toyset", nq: int = 200, n: int = 1000, seed: int = 0,
+                repeats: int = 3, distance: str = "l2", base: str = "base", queries: str = "queries",
+                truth: str | None = None, cpu: str = "Toy CPU", logical_cpus: int = 8,
                 index_bytes: int | None = 100_000, build_seconds: float | None = 2.0) -> Result:
     """Write one result to the store and read it back.
 
@@ -32,15 +32,14 @@ def make_result(store: Store, *, algorithm: str = "faiss-hnsw", build: dict | No
                         search_params=search or {}, seed=seed, k=k, mode=mode, threads=threads, **hashes)
     machine = Machine(cpu=cpu, logical_cpus=logical_cpus, memory_bytes=2**34, kernel="Linux 6.1")
     provenance = Provenance(measured_at="2026-01-01T00:00:00Z", command="python run.py",
-                            git_revision="0" * 40, git_dirty=False, runner="venv", code_sha256="0" * 64, environment="0" * 16,
-                            machine=machine)
+                            git_revision="0" * 40, git_dirty=False, runner="venv",
+                            code_sha256="0" * 64, environment="0" * 16, machine=machine)
     ok = status == "ok"
     record = ResultRecord(
         identity=identity, status=status, reason=reason or (None if ok else f"the worker ended: {status}"),
         n=n, nq=nq, truth=truth or sha256(f"{base} {queries} {distance}".encode()).hexdigest()[:16],
         repeats=repeats, build_seconds=build_seconds, index_bytes=index_bytes, build_peak_bytes=2**28,
-        search_peak_bytes=2**27,
-        answers_vary=False if ok else None, provenance=provenance)
+        search_peak_bytes=2**27, answers_vary=False if ok else None, provenance=provenance)
     arrays = {}
     if ok:
         answers = np.where(np.arange(k) < hits[:, None], np.arange(k), -1).astype(np.int32)

@@ -43,8 +43,14 @@ def comparable(result: Result, speed: bool) -> tuple:
     return tuple(field.of(result) for field in FIELDS.values() if speed or not field.speed_only)
 
 
-def choose(results: Iterable[Result], *, algorithms: Sequence[str] = (), ks: Sequence[int] = (),
-           mode: str | None = None, threads: int | None = None) -> list[Result]:
+def choose(
+    results: Iterable[Result],
+    *,
+    algorithms: Sequence[str] = (),
+    ks: Sequence[int] = (),
+    mode: str | None = None,
+    threads: int | None = None,
+) -> list[Result]:
     """Results of the algorithms, K, mode and threads asked for; an empty or None filter lets all pass.
 
     Raises:
@@ -59,11 +65,14 @@ def choose(results: Iterable[Result], *, algorithms: Sequence[str] = (), ks: Seq
             close = difflib.get_close_matches(name, present, n=1)
             hint = f"did you mean {close[0]}? " if close else ""
             raise UserError(f"no results of algorithm '{name}'; {hint}{inventory(results)}")
-    chosen = [result for result in results
-              if (not algorithms or result.identity.algorithm in algorithms)
-              and (not ks or result.identity.k in ks)
-              and mode in (None, result.identity.mode)
-              and threads in (None, result.identity.threads)]
+    chosen = [
+        result
+        for result in results
+        if (not algorithms or result.identity.algorithm in algorithms)
+        and (not ks or result.identity.k in ks)
+        and mode in (None, result.identity.mode)
+        and threads in (None, result.identity.threads)
+    ]
     if not chosen:
         asked = [f"--algorithm {name}" for name in algorithms] + [f"--k {k}" for k in ks]
         asked += [f"--mode {mode}"] if mode else []
@@ -76,9 +85,13 @@ def inventory(results: Iterable[Result]) -> str:
     """What there is, with the number of points: data sets, algorithms, K, modes and threads."""
     results = list(results)
     parts = []
-    for name, of in (("data sets", lambda result: result.identity.dataset),
-                     ("algorithms", lambda result: result.identity.algorithm), ("k", FIELDS["k"].of),
-                     ("modes", FIELDS["mode"].of), ("threads", FIELDS["threads"].of)):
+    for name, of in (
+        ("data sets", lambda result: result.identity.dataset),
+        ("algorithms", lambda result: result.identity.algorithm),
+        ("k", FIELDS["k"].of),
+        ("modes", FIELDS["mode"].of),
+        ("threads", FIELDS["threads"].of),
+    ):
         counts = Counter(map(of, results))
         parts.append(f"{name} " + ", ".join(f"{value} ({counts[value]})" for value in sorted(counts)))
     return "there are: " + "; ".join(parts)
@@ -106,10 +119,13 @@ def require_alike(results: Sequence[Result], *, speed: bool, mix: bool = False) 
     if not unlike:
         return None
     if mix:
-        return "mixed: " + "; ".join(f"{name} {listed(_short(name, value) for value in sorted(counts))}"
-                                     for name, counts in unlike.items())
-    found = "; ".join(f"{name} " + ", ".join(f"{_short(name, value)} ({counts[value]} points)"
-                                             for value in sorted(counts)) for name, counts in unlike.items())
+        return "mixed: " + "; ".join(
+            f"{name} {listed(_short(name, value) for value in sorted(counts))}" for name, counts in unlike.items()
+        )
+    found = "; ".join(
+        f"{name} " + ", ".join(f"{_short(name, value)} ({counts[value]} points)" for value in sorted(counts))
+        for name, counts in unlike.items()
+    )
     flags = listed(dict.fromkeys(FIELDS[name].flag for name in unlike))
     raise UserError(f"these results differ in {found}; choose with {flags}, or show them together with --mix")
 
@@ -167,8 +183,10 @@ def describe(results: Sequence[Result]) -> str:
     threads = sorted({result.identity.threads for result in results})
     queries = sorted({result.record.nq for result in results})
     plural = "" if threads == [1] else "s"
-    return (f"K = {listed(ks)} · {listed(modes)} mode · {listed(threads)} thread{plural} · "
-            f"n = {listed(f'{nq:,}' for nq in queries)} queries")
+    return (
+        f"K = {listed(ks)} · {listed(modes)} mode · {listed(threads)} thread{plural} · "
+        f"n = {listed(f'{nq:,}' for nq in queries)} queries"
+    )
 
 
 def varying(parameters: Sequence[dict]) -> list[str]:
@@ -195,8 +213,9 @@ def failures(results: Sequence[Result], limit: int = 4) -> dict[str, str]:
             build = {name: value for name, value in result.identity.build_params.items() if name in builds}
             point = label({**build, **result.identity.search_params})
             reasons.setdefault(result.record.status, []).append(point)
-        parts = [("" if status == "failed" else f"{status}: ") + " and ".join(points)
-                 for status, points in reasons.items()]
+        parts = [
+            ("" if status == "failed" else f"{status}: ") + " and ".join(points) for status, points in reasons.items()
+        ]
         parts += [f"and {len(failed) - limit} more"] if len(failed) > limit else []
         all_of = "all " if len(failed) == len(own) > 1 else ""
         lines[algorithm] = f"{algorithm}: {all_of}{len(failed)} failed ({'; '.join(parts)})"

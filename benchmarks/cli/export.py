@@ -11,7 +11,6 @@ from benchmarks.metrics.table import (
     POINT_COLUMNS,
     parameters_as_text,
     points_table,
-    without_empty_intervals,
 )
 from benchmarks.results.store import Store
 
@@ -30,7 +29,7 @@ def run(options) -> int:
         there = sorted({path.parent.parent.name for path in store.files()})
         what = f" of data set {options.dataset}; there is {', '.join(there) or 'nothing'}" if options.dataset else ""
         raise UserError(f"{store.folder}: holds no results{what}")
-    table = without_empty_intervals(points_table(results, metrics), metrics)
+    table = points_table(results, metrics)
     if options.format == "parquet":
         parameters_as_text(table).to_parquet(options.out, index=False)
     elif options.format == "csv":

@@ -40,36 +40,46 @@ def parser() -> argparse.ArgumentParser:
     """The options of `python plot.py`."""
     names = {item.template.replace("{", "<").replace("}", ">"): item.meaning for item in definitions()}
     known = "\n".join(f"  {name:24}{meaning}" for name, meaning in names.items())
-    parser = Parser(prog="plot.py", description="Draw what was measured. Results are only read.",
-                    epilog=f"{EXAMPLES}\nmetrics (name@K for one K):\n{known}")
-    parser.add_argument("--dataset", metavar="NAME",
-                        help="data set (may be left out if only one was measured)")
+    parser = Parser(
+        prog="plot.py",
+        description="Draw what was measured. Results are only read.",
+        epilog=f"{EXAMPLES}\nmetrics (name@K for one K):\n{known}",
+    )
+    parser.add_argument("--dataset", metavar="NAME", help="data set (may be left out if only one was measured)")
     kind = parser.add_mutually_exclusive_group()
-    kind.add_argument("--curve", action="store_true",
-                      help="robustness against δ, one operating point per algorithm")
-    kind.add_argument("--distribution", action="store_true",
-                      help="histogram of recall per query, one operating point per algorithm")
-    parser.add_argument("--metric", action="append", metavar="METRIC",
-                        help=f"vertical axis; repeat for more panels (default: {' '.join(METRICS)})")
+    kind.add_argument("--curve", action="store_true", help="robustness against δ, one operating point per algorithm")
+    kind.add_argument(
+        "--distribution", action="store_true", help="histogram of recall per query, one operating point per algorithm"
+    )
+    parser.add_argument(
+        "--metric",
+        action="append",
+        metavar="METRIC",
+        help=f"vertical axis; repeat for more panels (default: {' '.join(METRICS)})",
+    )
     parser.add_argument("--versus", metavar="METRIC", help="horizontal axis (default: recall)")
-    parser.add_argument("--scale", choices=["linear", "tail"],
-                        help="axis of shares: linear, zoomed to the points (default); or tail, which spreads "
-                             "out what is near 1")
-    parser.add_argument("--recall", type=share, metavar="R",
-                        help="with --curve and --distribution: draw the point nearest to this average recall "
-                             "(default: 0.9)")
-    parser.add_argument("--algorithm", action="append", default=[], metavar="NAME",
-                        help="only this one; repeatable")
+    parser.add_argument(
+        "--scale",
+        choices=["linear", "tail"],
+        help="axis of shares: linear, zoomed to the points (default); or tail, which spreads out what is near 1",
+    )
+    parser.add_argument(
+        "--recall",
+        type=share,
+        metavar="R",
+        help="with --curve and --distribution: draw the point nearest to this average recall (default: 0.9)",
+    )
+    parser.add_argument("--algorithm", action="append", default=[], metavar="NAME", help="only this one; repeatable")
     parser.add_argument("--k", type=positive, help="only points that were asked for K neighbours")
     parser.add_argument("--mode", choices=["batch", "single"], help="only points of this mode")
     parser.add_argument("--threads", type=positive, metavar="N", help="only points of N threads")
-    parser.add_argument("--mix", action="store_true",
-                        help="show unlike results together; the figure then says so")
-    parser.add_argument("--format", metavar="LIST",
-                        help="png, svg, pdf, or several with commas (default: png)")
-    parser.add_argument("--out", metavar="FILE",
-                        help="file, its beginning, or a folder; a suffix decides the format (default: "
-                             "plots/<dataset>-<what>)")
+    parser.add_argument("--mix", action="store_true", help="show unlike results together; the figure then says so")
+    parser.add_argument("--format", metavar="LIST", help="png, svg, pdf, or several with commas (default: png)")
+    parser.add_argument(
+        "--out",
+        metavar="FILE",
+        help="file, its beginning, or a folder; a suffix decides the format (default: plots/<dataset>-<what>)",
+    )
     add_results_dir(parser)
     return parser
 
@@ -93,8 +103,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     for name in ("metric", "versus", "scale") if alone else ("recall",):
         if getattr(args, name) is not None:
             kind = "--curve" if args.curve else "--distribution"
-            options.error(f"--{name} does not go with {kind}" if alone else
-                          f"--{name} goes with --curve or --distribution")
+            options.error(
+                f"--{name} does not go with {kind}" if alone else f"--{name} goes with --curve or --distribution"
+            )
     guarded(lambda: plot(args))
 
 
@@ -111,8 +122,13 @@ def plot(args: argparse.Namespace) -> None:
     formats = formats_of(args.out, args.format)
     store = Store(args.results_dir)
     dataset = dataset_of(store, args.dataset)
-    selected = choose(store.results(dataset, warn), algorithms=args.algorithm, ks=ks_of(args.k, shown),
-                      mode=args.mode, threads=args.threads)
+    selected = choose(
+        store.results(dataset, warn),
+        algorithms=args.algorithm,
+        ks=ks_of(args.k, shown),
+        mode=args.mode,
+        threads=args.threads,
+    )
     mixed = require_alike(selected, speed=shows_speed(shown), mix=args.mix)
     if shown:
         points = measure(selected, shown)
@@ -158,8 +174,9 @@ def dataset_of(store: Store, name: str | None) -> str:
     counts = Counter(path.parent.parent.name for path in store.files())
     listing = ", ".join(f"{each} ({counts[each]})" for each in sorted(counts))
     if not counts:
-        raise UserError(f"{store.folder}: no results there; measure with python run.py, or give another "
-                        "folder with --results-dir")
+        raise UserError(
+            f"{store.folder}: no results there; measure with python run.py, or give another folder with --results-dir"
+        )
     if not name:
         if len(counts) > 1:
             raise UserError(f"several data sets were measured; choose one with --dataset: {listing}")
@@ -186,8 +203,7 @@ def formats_of(out: str | None, formats: str | None) -> list[str]:
     if suffix not in FORMATS:
         return wanted
     if formats and wanted != [suffix]:
-        raise UserError(f"--out {out} and --format {formats} contradict each other; leave the suffix or "
-                        "--format out")
+        raise UserError(f"--out {out} and --format {formats} contradict each other; leave the suffix or --format out")
     return [suffix]
 
 

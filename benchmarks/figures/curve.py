@@ -14,7 +14,7 @@ from benchmarks.metrics.registry import Measured
 from benchmarks.results.store import Result
 
 MARKERS = 10  # on a curve, about
-UNEVEN = 0.01  # spread of recall from which a comparison at equal recall is no longer one
+UNEVEN = 0.01  # distance in recall, of points or from what was asked, that is worth a caution
 
 
 def curve_of(result: Result) -> list[Measured]:
@@ -31,8 +31,9 @@ def point_labels(points: Sequence[Result]) -> list[str]:
     labels = []
     for result, kind in zip(points, kinds, strict=True):
         extra = "".join(f", {name} {str(kind[name])[:8]}" for name in unlike)
-        labels.append(f"{result.identity.algorithm} {result.identity.label()} "
-                      f"(recall {float(average_recall(result)):.3f}{extra})")
+        identity = result.identity
+        name = f"{identity.algorithm} {identity.label() if identity.build_params or identity.search_params else ''}"
+        labels.append(f"{name.strip()} (recall {float(average_recall(result)):.3f}{extra})")
     return labels
 
 
@@ -40,14 +41,15 @@ def recall_note(points: Sequence[Result], recall: float) -> list[str]:
     """Which points these are, and a caution where their recalls are not alike."""
     found = [float(average_recall(result)) for result in points]
     note = f"The operating point of each algorithm whose recall is nearest to {recall:g}"
-    if max(found) - min(found) > UNEVEN:
+    if max(*found, recall) - min(*found, recall) > UNEVEN and len(found) > 1:
         note += f". They span recall {min(found):.3f} to {max(found):.3f}, which is part of any difference"
     return [f"{note}."]
 
 
 @themed
-def draw_curve(points: Sequence[Result], results: Sequence[Result], *, recall: float = 0.9,
-               mixed: str | None = None) -> Figure:
+def draw_curve(
+    points: Sequence[Result], results: Sequence[Result], *, recall: float = 0.9, mixed: str | None = None
+) -> Figure:
     """Robustness for every δ of one operating point of each algorithm.
 
     Args:
@@ -59,14 +61,23 @@ def draw_curve(points: Sequence[Result], results: Sequence[Result], *, recall: f
     look = styles(result.identity.algorithm for result in results)
     variants, labels = _variants(points), point_labels(points)
     figure, (panel,) = sheet(
-        f"{points[0].identity.dataset}: robustness curve near recall {recall:g}", describe(points),
-        alert=mixed, rows=1, columns=1, panel=(8.4, 4.6),
-        legend=[Line2D([], [], label=label, **look[result.identity.algorithm].line(variant))
-                for result, variant, label in zip(points, variants, labels, strict=True)],
+        f"{points[0].identity.dataset}: robustness curve near recall {recall:g}",
+        describe(points),
+        alert=mixed,
+        rows=1,
+        columns=1,
+        panel=(8.4, 4.6),
+        legend=[
+            Line2D([], [], label=label, **look[result.identity.algorithm].line(variant))
+            for result, variant, label in zip(points, variants, labels, strict=True)
+        ],
         failed=failure_handles(failures(results), look),
-        notes=[*recall_note(points, recall),
-               "The mean of a curve over δ = 1/K, 2/K, …, 1, which is the area under its steps down to 0, is "
-               "its average recall. Bands: 95 % Wilson intervals of each δ."])
+        notes=[
+            *recall_note(points, recall),
+            "The mean of a curve over δ = 1/K, 2/K, …, 1, which is the area under its steps down to 0, is "
+            "its average recall. Bands: 95 % Wilson intervals of each δ.",
+        ],
+    )
     ends = []
     for result, variant, label in zip(points, variants, labels, strict=True):
         curve = curve_of(result)
@@ -77,8 +88,7 @@ def draw_curve(points: Sequence[Result], results: Sequence[Result], *, recall: f
         style = look[result.identity.algorithm].line(variant)
         panel.fill_between(deltas, low, high, step="pre", color=style["color"], alpha=0.14, linewidth=0)
         every = max(1, denominator // MARKERS)
-        panel.step(deltas, values, where="pre", markevery=(every, every), label=label, clip_on=False,
-                   zorder=3, **style)
+        panel.step(deltas, values, where="pre", markevery=(every, every), label=label, clip_on=False, zorder=3, **style)
         ends += low + high
     set_share_axis(panel, "y", min(ends), max(ends))
     panel.set(xlim=(0, 1.01), xticks=[tick / 10 for tick in range(11)], xlabel="δ")

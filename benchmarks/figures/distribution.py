@@ -51,8 +51,9 @@ def spread_of(hits: np.ndarray, denominator: int) -> Spread:
 
 
 @themed
-def draw_distribution(points: Sequence[Result], results: Sequence[Result], *, recall: float = 0.9,
-                      mixed: str | None = None) -> Figure:
+def draw_distribution(
+    points: Sequence[Result], results: Sequence[Result], *, recall: float = 0.9, mixed: str | None = None
+) -> Figure:
     """Share of queries at each recall, for one operating point of each algorithm.
 
     Args:
@@ -65,21 +66,31 @@ def draw_distribution(points: Sequence[Result], results: Sequence[Result], *, re
     spreads = [spread_of(result.hits, result.record.denominator) for result in points]
     together = len(points) <= TOGETHER and len({len(spread.labels) for spread in spreads}) == 1
     columns = 1 if together else min(len(points), 2 if len(points) in (2, 4) else 3)
-    binned = any(len(spread.counts) != result.record.denominator + 1
-                 for spread, result in zip(spreads, points, strict=True))
+    binned = any(
+        len(spread.counts) != result.record.denominator + 1 for spread, result in zip(spreads, points, strict=True)
+    )
     top, cut = _range(spreads)
     count = 1 if together else len(points)
     figure, panels = sheet(
-        f"{points[0].identity.dataset}: recall per query near average recall {recall:g}", describe(points),
-        alert=mixed, rows=math.ceil(count / columns), columns=columns, used=count,
+        f"{points[0].identity.dataset}: recall per query near average recall {recall:g}",
+        describe(points),
+        alert=mixed,
+        rows=math.ceil(count / columns),
+        columns=columns,
+        used=count,
         panel=(9.6, 4.0) if together else (5.2, 3.0) if columns == 2 else (4.6, 3.0),
-        legend=[Patch(label=label, **_bar_look(look[result.identity.algorithm]))
-                for result, label in zip(points, point_labels(points), strict=True)],
+        legend=[
+            Patch(label=label, **_bar_look(look[result.identity.algorithm]))
+            for result, label in zip(points, point_labels(points), strict=True)
+        ],
         failed=failure_handles(failures(results), look),
-        notes=[*recall_note(points, recall),
-               "Red frame: queries that got none of their true neighbours. Whiskers: 95 % Wilson intervals."
-               + (" A bar with a gap is cut off, its share written above." if cut < top else "")
-               + (" A bin a–b holds a ≤ recall < b; 0 and 1 stand alone." if binned else "")])
+        notes=[
+            *recall_note(points, recall),
+            "Red frame: queries that got none of their true neighbours. Whiskers: 95 % Wilson intervals."
+            + (" A bar with a gap is cut off, its share written above." if cut < top else "")
+            + (" A bin a–b holds a ≤ recall < b; 0 and 1 stand alone." if binned else ""),
+        ],
+    )
     ks = {result.identity.k for result in points}
     for place, (result, spread) in enumerate(zip(points, spreads, strict=True)):
         panel = panels[0 if together else place]
@@ -92,9 +103,12 @@ def draw_distribution(points: Sequence[Result], results: Sequence[Result], *, re
         crowded = not together and len(labels[1]) > 4
         tilt = {"rotation": 45, "ha": "right", "rotation_mode": "anchor"} if crowded else {}
         panel.set_xticks(range(len(labels)), labels, **tilt)
-        panel.set(xlim=(-0.6, len(labels) - 0.4), ylim=(0, top),
-                  xlabel=f"Recall@{next(iter(ks)) if len(ks) == 1 else 'K'} of a query",
-                  ylabel="" if place % columns else "Share of queries [%]")
+        panel.set(
+            xlim=(-0.6, len(labels) - 0.4),
+            ylim=(0, top),
+            xlabel=f"Recall@{next(iter(ks)) if len(ks) == 1 else 'K'} of a query",
+            ylabel="" if place % columns else "Share of queries [%]",
+        )
         panel.set_yticks([tick for tick in panel.get_yticks() if tick <= min(100, cut, top)])
         panel.grid(False, axis="x")
         panel.tick_params(axis="x", length=0)
@@ -125,27 +139,48 @@ def _range(spreads: Sequence[Spread]) -> tuple[float, float]:
     return max(1.08 * inner, ROOM * highest.max()), math.inf
 
 
-def _draw_bars(panel: Axes, spread: Spread, style: Style, shift: float, width: float, cut: float,
-               upright: bool) -> None:
+def _draw_bars(
+    panel: Axes, spread: Spread, style: Style, shift: float, width: float, cut: float, upright: bool
+) -> None:
     """Bars of one operating point; those beyond `cut` end there with a gap; both ends have their value."""
     places = np.arange(len(spread.counts)) + shift
     shares, (low, high) = 100 * spread.shares, 100 * spread.intervals()
     clipped = shares > cut
     panel.bar(places, np.minimum(shares, cut), width * 0.94, **_bar_look(style))
     shown = ~clipped & (spread.counts > 0)
-    panel.errorbar(places[shown], shares[shown], yerr=np.array([shares - low, high - shares])[:, shown],
-                   fmt="none", ecolor=GREY, elinewidth=0.9)
-    panel.bar(places[:1], np.minimum(shares, cut)[:1], width * 0.94, facecolor="none", edgecolor=ALERT,
-              linewidth=1.8, zorder=4)
+    panel.errorbar(
+        places[shown],
+        shares[shown],
+        yerr=np.array([shares - low, high - shares])[:, shown],
+        fmt="none",
+        ecolor=GREY,
+        elinewidth=0.9,
+    )
+    panel.bar(
+        places[:1],
+        np.minimum(shares, cut)[:1],
+        width * 0.94,
+        facecolor="none",
+        edgecolor=ALERT,
+        linewidth=1.8,
+        zorder=4,
+    )
     for index in (0, len(shares) - 1):
         at = cut if clipped[index] else high[index] if spread.counts[index] else 0
-        panel.annotate(_percent(shares[index]), (places[index], at), xytext=(0, 3),
-                       textcoords="offset points", ha="center", va="bottom", fontsize=9,
-                       rotation=90 if upright else 0, color=ALERT if index == 0 else "black")
+        panel.annotate(
+            _percent(shares[index]),
+            (places[index], at),
+            xytext=(0, 3),
+            textcoords="offset points",
+            ha="center",
+            va="bottom",
+            fontsize=9,
+            rotation=90 if upright else 0,
+            color=ALERT if index == 0 else "black",
+        )
     for index in np.flatnonzero(clipped):  # a gap in the bar says that it goes on
         left, right = places[index] - width / 2, places[index] + width / 2
-        panel.plot([left, right], [0.91 * cut, 0.94 * cut], color="white", linewidth=3, zorder=5,
-                   solid_capstyle="butt")
+        panel.plot([left, right], [0.91 * cut, 0.94 * cut], color="white", linewidth=3, zorder=5, solid_capstyle="butt")
 
 
 def _percent(value: float) -> str:

@@ -20,21 +20,41 @@ MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "p")  # ten and seven ha
 DASHES = ("-", (0, (5, 1.5)), (0, (1.2, 1.2)), (0, (6, 1.5, 1.2, 1.5)), (0, (3, 3)), (0, (8, 2, 2, 2, 2, 2)))
 ALERT, GREY, LIGHT = "#C00000", "#555555", "#DDDDDD"
 FORMATS = ("png", "svg", "pdf")
-_METADATA = {"png": {"Software": None}, "svg": {"Date": None, "Creator": None},
-             "pdf": {"CreationDate": None, "Creator": None, "Producer": None}}
+_METADATA = {
+    "png": {"Software": None},
+    "svg": {"Date": None, "Creator": None},
+    "pdf": {"CreationDate": None, "Creator": None, "Producer": None},
+}
 TITLE, TEXT, SMALL = 13, 10, 8.5
 
 RC = {
     "font.family": "DejaVu Sans",  # comes with matplotlib, so that figures are the same everywhere
     "text.parse_math": False,  # a $ in a name is a $
-    "font.size": TEXT, "axes.labelsize": TEXT + 0.5,
-    "xtick.labelsize": TEXT - 0.5, "ytick.labelsize": TEXT - 0.5,
-    "legend.fontsize": TEXT, "legend.frameon": False, "legend.borderpad": 0, "legend.borderaxespad": 0,
-    "axes.grid": True, "grid.color": LIGHT, "grid.linewidth": 0.7, "axes.axisbelow": True,
-    "axes.spines.top": False, "axes.spines.right": False, "axes.edgecolor": GREY, "axes.linewidth": 0.8,
-    "xtick.color": GREY, "ytick.color": GREY, "xtick.labelcolor": "black", "ytick.labelcolor": "black",
-    "lines.linewidth": 1.7, "lines.markersize": 6.5, "savefig.dpi": 200,
-    "svg.hashsalt": "robust-ann-benchmarks", "pdf.fonttype": 42,  # the same bytes each time; text to edit
+    "font.size": TEXT,
+    "axes.labelsize": TEXT + 0.5,
+    "xtick.labelsize": TEXT - 0.5,
+    "ytick.labelsize": TEXT - 0.5,
+    "legend.fontsize": TEXT,
+    "legend.frameon": False,
+    "legend.borderpad": 0,
+    "legend.borderaxespad": 0,
+    "axes.grid": True,
+    "grid.color": LIGHT,
+    "grid.linewidth": 0.7,
+    "axes.axisbelow": True,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.edgecolor": GREY,
+    "axes.linewidth": 0.8,
+    "xtick.color": GREY,
+    "ytick.color": GREY,
+    "xtick.labelcolor": "black",
+    "ytick.labelcolor": "black",
+    "lines.linewidth": 1.7,
+    "lines.markersize": 6.5,
+    "savefig.dpi": 200,
+    "svg.hashsalt": "robust-ann-benchmarks",
+    "pdf.fonttype": 42,  # the same bytes each time; text to edit
 }
 themed = matplotlib.rc_context(RC)  # decorates what draws or saves
 
@@ -51,14 +71,22 @@ class Style:
         """Line2D keywords of the algorithm's build number `variant`: its own dash, filled or open."""
         face = self.colour if variant % 2 == 0 else "white"
         dash = DASHES[(self.place + variant) % len(DASHES)]
-        return {"color": self.colour, "marker": self.marker, "linestyle": dash,
-                "markerfacecolor": face, "markeredgecolor": self.colour, "markeredgewidth": 1.2}
+        return {
+            "color": self.colour,
+            "marker": self.marker,
+            "linestyle": dash,
+            "markerfacecolor": face,
+            "markeredgecolor": self.colour,
+            "markeredgewidth": 1.2,
+        }
 
 
 def styles(algorithms: Iterable[str]) -> dict[str, Style]:
     """A style for each name, given out in sorted order: the same algorithms look the same in every figure."""
-    return {name: Style(PALETTE[place % len(PALETTE)], MARKERS[place % len(MARKERS)], place)
-            for place, name in enumerate(sorted(set(algorithms)))}
+    return {
+        name: Style(PALETTE[place % len(PALETTE)], MARKERS[place % len(MARKERS)], place)
+        for place, name in enumerate(sorted(set(algorithms)))
+    }
 
 
 def failure_handles(lines: dict[str, str], look: dict[str, Style]) -> list[Line2D]:
@@ -68,9 +96,20 @@ def failure_handles(lines: dict[str, str], look: dict[str, Style]) -> list[Line2
 
 
 @themed
-def sheet(title: str, subtitle: str, *, rows: int, columns: int, panel: tuple[float, float],
-          legend: Sequence[Artist], failed: Sequence[Artist] = (), notes: Sequence[str] = (),
-          alert: str | None = None, used: int | None = None, **subplots) -> tuple[Figure, list[Axes]]:
+def sheet(
+    title: str,
+    subtitle: str,
+    *,
+    rows: int,
+    columns: int,
+    panel: tuple[float, float],
+    legend: Sequence[Artist],
+    failed: Sequence[Artist] = (),
+    notes: Sequence[str] = (),
+    alert: str | None = None,
+    used: int | None = None,
+    **subplots,
+) -> tuple[Figure, list[Axes]]:
     """A figure with a head above the panels, and the legend and notes below, where they hide nothing.
 
     Args:
@@ -92,16 +131,27 @@ def sheet(title: str, subtitle: str, *, rows: int, columns: int, panel: tuple[fl
     width, margin = columns * panel[0], 0.12
     figure = Figure(figsize=(width, 1))
     room = width - 2 * margin
-    head = (_wrapped([title], room, TITLE, "bold"), _wrapped([subtitle], room, TEXT),
-            _wrapped([alert], room, TEXT, "bold"))
+    head = (
+        _wrapped([title], room, TITLE, "bold"),
+        _wrapped([subtitle], room, TEXT),
+        _wrapped([alert], room, TEXT, "bold"),
+    )
     lines = [text.count("\n") + 1 if text else 0 for text in head]
     top = 0.1 + 0.26 * lines[0] + 0.2 * (lines[1] + lines[2]) + 0.06
 
     bottom = 0.08
     if notes:
         text = _wrapped(notes, room, SMALL)
-        figure.text(margin, bottom, text, transform=figure.dpi_scale_trans, fontsize=SMALL, color=GREY,
-                    va="bottom", linespacing=1.25)
+        figure.text(
+            margin,
+            bottom,
+            text,
+            transform=figure.dpi_scale_trans,
+            fontsize=SMALL,
+            color=GREY,
+            va="bottom",
+            linespacing=1.25,
+        )
         bottom += 0.155 * (text.count("\n") + 1) + 0.08
     for handles, most in ((failed, 1), (legend, 4)):
         if handles:
@@ -115,23 +165,33 @@ def sheet(title: str, subtitle: str, *, rows: int, columns: int, panel: tuple[fl
         if text:
             figure.text(margin, y, text, transform=figure.dpi_scale_trans, va="top", linespacing=1.15, **look)
             y -= step * count
-    figure.set_layout_engine(ConstrainedLayoutEngine(
-        rect=(0, bottom / height, 1, 1 - (bottom + top) / height),
-        w_pad=0.1, h_pad=0.08, wspace=0.04, hspace=0.04))
+    figure.set_layout_engine(
+        ConstrainedLayoutEngine(
+            rect=(0, bottom / height, 1, 1 - (bottom + top) / height), w_pad=0.1, h_pad=0.08, wspace=0.04, hspace=0.04
+        )
+    )
     axes = list(figure.subplots(rows, columns, squeeze=False, **subplots).flat)
-    for spare in axes[used or len(axes):]:
+    for spare in axes[used or len(axes) :]:
         spare.remove()
     return figure, axes[:used]
 
 
-def _place_legend(figure: Figure, handles: Sequence[Artist], corner: tuple[float, float], room: float,
-                  most: int) -> float:
+def _place_legend(
+    figure: Figure, handles: Sequence[Artist], corner: tuple[float, float], room: float, most: int
+) -> float:
     """Put the legend's lower left corner there, in as many columns as fit the room; its height in inches."""
     for handle in handles:
         handle.set_label(_wrapped([handle.get_label()], room - 0.5, TEXT))
     for columns in range(min(most, len(handles)), 0, -1):
-        legend = figure.legend(handles=handles, loc="lower left", bbox_to_anchor=corner, ncols=columns,
-                               bbox_transform=figure.dpi_scale_trans, columnspacing=1.6, handlelength=2.6)
+        legend = figure.legend(
+            handles=handles,
+            loc="lower left",
+            bbox_to_anchor=corner,
+            ncols=columns,
+            bbox_transform=figure.dpi_scale_trans,
+            columnspacing=1.6,
+            handlelength=2.6,
+        )
         box = legend.get_window_extent()
         if box.width / figure.dpi <= room or columns == 1:
             return box.height / figure.dpi

@@ -50,8 +50,10 @@ def measure(results: Iterable[Result], metrics: Sequence[Metric]) -> list[Point]
     points = [Point(each, {metric.name: metric.compute(each) for metric in metrics}) for each in results]
     for metric in metrics:
         if not any(point.values[metric.name] for point in points):
-            raise UserError(f"none of the {len(points)} selected results has a value of '{metric.name}', "
-                            f"which is: {metric.definition.meaning}")
+            raise UserError(
+                f"none of the {len(points)} selected results has a value of '{metric.name}', "
+                f"which is: {metric.definition.meaning}"
+            )
     return points
 
 
@@ -80,8 +82,8 @@ def lines_of(points: Sequence[Point], look: dict[str, Style], speed: bool) -> li
             builds.setdefault(key, []).append(point)
             traits[key] = trait
         shown = varying(list(traits.values()))
-        order = sorted(builds, key=lambda key: [_sortable(traits[key].get(name)) for name in shown])  # noqa: B023
-        for variant, key in enumerate(order):
+        ranks = {key: [_sortable(trait.get(name)) for name in shown] for key, trait in traits.items()}
+        for variant, key in enumerate(sorted(builds, key=ranks.__getitem__)):
             what = ", ".join(f"{name}={str(traits[key][name])[:24]}" for name in shown if name in traits[key])
             lines.append(Line(f"{algorithm} {what}".strip(), look[algorithm], variant, builds[key]))
     return lines
@@ -100,16 +102,25 @@ def split_at_front(points: Sequence[Point], x: Metric, y: Metric) -> tuple[list[
     present.sort(key=lambda point: (point.values[x.name].value, point.values[y.name].value))
     if not shows_speed([x, y]):
         return present, []
-    chosen = pareto_front([point.values[x.name].value for point in present],
-                          [point.values[y.name].value for point in present],
-                          x.definition.better, y.definition.better)
+    chosen = pareto_front(
+        [point.values[x.name].value for point in present],
+        [point.values[y.name].value for point in present],
+        x.definition.better,
+        y.definition.better,
+    )
     rest = [point for index, point in enumerate(present) if index not in chosen]
     return [present[index] for index in chosen], rest
 
 
 @themed
-def draw_tradeoff(points: Sequence[Point], metrics: Sequence[Metric], versus: Metric, *,
-                  scale: str = "linear", mixed: str | None = None) -> Figure:
+def draw_tradeoff(
+    points: Sequence[Point],
+    metrics: Sequence[Metric],
+    versus: Metric,
+    *,
+    scale: str = "linear",
+    mixed: str | None = None,
+) -> Figure:
     """One panel for each metric, against `versus`.
 
     Args:
@@ -127,11 +138,17 @@ def draw_tradeoff(points: Sequence[Point], metrics: Sequence[Metric], versus: Me
     stems = listed(dict.fromkeys(_stem(metric) for metric in metrics))
     columns = min(len(metrics), COLUMNS)
     figure, panels = sheet(
-        f"{results[0].identity.dataset}: {stems} against {versus.name.split('@')[0]}", describe(results),
-        alert=mixed, rows=math.ceil(len(metrics) / columns), columns=columns, used=len(metrics),
+        f"{results[0].identity.dataset}: {stems} against {versus.name.split('@')[0]}",
+        describe(results),
+        alert=mixed,
+        rows=math.ceil(len(metrics) / columns),
+        columns=columns,
+        used=len(metrics),
         panel=(7.2, 4.2) if columns == 1 else (5.2, 3.9) if columns == 2 else (4.1, 3.5),
         legend=[Line2D([], [], label=line.label, **line.style.line(line.variant)) for line in lines],
-        failed=failure_handles(failures(results), look), notes=_notes(points, metrics, versus))
+        failed=failure_handles(failures(results), look),
+        notes=_notes(points, metrics, versus),
+    )
     for panel, metric in zip(panels, metrics, strict=True):
         drawn = []
         for line in lines:
@@ -140,8 +157,15 @@ def draw_tradeoff(points: Sequence[Point], metrics: Sequence[Metric], versus: Me
             _draw_points(panel, loose, versus, metric, line, faint=True)
             drawn += joined + loose
         for axis, item in (("x", versus), ("y", metric)):
-            set_axis(panel, axis, item, [point.values[item.name] for point in drawn], k, scale,
-                     max(result.record.nq for result in results))
+            set_axis(
+                panel,
+                axis,
+                item,
+                [point.values[item.name] for point in drawn],
+                k,
+                scale,
+                max(result.record.nq for result in results),
+            )
     return figure
 
 
@@ -158,33 +182,52 @@ def _draw_points(panel: Axes, points: Sequence[Point], x: Metric, y: Metric, lin
     xs, ys = ([point.values[metric.name] for point in points] for metric in (x, y))
     at = [item.value for item in xs], [item.value for item in ys]
     drawn = line.style.line(line.variant) | ({"linestyle": "none", "alpha": 0.35} if faint else {})
-    panel.errorbar(*at, xerr=_reach(xs), yerr=_reach(ys), fmt="none", ecolor=line.style.colour,
-                   elinewidth=0.9, alpha=0.2 if faint else 0.5, zorder=2)
+    panel.errorbar(
+        *at,
+        xerr=_reach(xs),
+        yerr=_reach(ys),
+        fmt="none",
+        ecolor=line.style.colour,
+        elinewidth=0.9,
+        alpha=0.2 if faint else 0.5,
+        zorder=2,
+    )
     panel.plot(*at, zorder=3, clip_on=False, label=line.label, **drawn)
 
 
 def _reach(values: Sequence[Measured]) -> np.ndarray | None:
     """Lengths of the error bars, (2, points); NaN where there is no interval."""
-    lengths = [(math.nan, math.nan) if item.low is None or item.high is None
-               else (max(0.0, item.value - item.low), max(0.0, item.high - item.value)) for item in values]
+    lengths = [
+        (math.nan, math.nan)
+        if item.low is None or item.high is None
+        else (max(0.0, item.value - item.low), max(0.0, item.high - item.value))
+        for item in values
+    ]
     return None if all(math.isnan(low) for low, _ in lengths) else np.array(lengths).T
 
 
 def _notes(points: Sequence[Point], metrics: Sequence[Metric], versus: Metric) -> list[str]:
     """What the bars and the faint points are."""
-    kinds = {metric.definition.kind for metric in (*metrics, versus) for point in points
-             if (value := point.values[metric.name]) and value.low is not None}
+    kinds = {
+        metric.definition.kind
+        for metric in (*metrics, versus)
+        for point in points
+        if (value := point.values[metric.name]) and value.low is not None
+    }
     parts = ["95 % intervals over queries"] if "quality" in kinds else []
     parts += ["slowest and fastest pass of qps"] if "speed" in kinds else []
     notes = [f"Bars: {'; '.join(parts)}."] if parts else []
     if shows_speed([*metrics, versus]):
-        notes.append("Where an axis is a speed, the points of a build that no other of its points beats are "
-                     "joined; the rest are faint.")
+        notes.append(
+            "Where an axis is a speed, the points of a build that no other of its points beats are "
+            "joined; the rest are faint."
+        )
     return notes
 
 
-def set_axis(panel: Axes, axis: str, metric: Metric, values: Sequence[Measured], k: int | None, scale: str,
-             n: int) -> None:
+def set_axis(
+    panel: Axes, axis: str, metric: Metric, values: Sequence[Measured], k: int | None, scale: str, n: int
+) -> None:
     """Label, scale, range and ticks of one axis, from the metric and what is drawn.
 
     Args:
@@ -220,8 +263,11 @@ def set_share_axis(panel: Axes, axis: str, low: float, high: float) -> None:
     pad = 0.05 * (high - low)
     bottom, top = max(low - pad, -0.03), min(high + pad, 1 + pad)
     panel.set(**{f"{axis}lim": (bottom, top)})
-    ticks = [tick for tick in MaxNLocator(7, steps=[1, 2, 2.5, 5, 10]).tick_values(bottom, top)
-             if max(bottom, 0) - 1e-9 <= tick <= min(top, 1) + 1e-9]
+    ticks = [
+        tick
+        for tick in MaxNLocator(7, steps=[1, 2, 2.5, 5, 10]).tick_values(bottom, top)
+        if max(bottom, 0) - 1e-9 <= tick <= min(top, 1) + 1e-9
+    ]
     digits = next((few for few in range(1, 6) if np.allclose(ticks, np.round(ticks, few), 0, 1e-9)), 6)
     _set_ticks(panel, axis, ticks, lambda value: f"{value:.{digits}f}")
 

@@ -21,20 +21,31 @@ def parse_percentile(text: str) -> float:
     return percentile
 
 
-@metric("qps", unit="1/s", better="higher", kind="speed", axis="log")
+@metric("qps", title="QPS", interval=True, unit="1/s", better="higher", kind="speed", axis="log")
 def qps(result: Result) -> Measured:
-    """Queries per second: queries / wall time of a whole pass, the median of the repeats; low and high are the slowest and fastest repeat."""  # noqa: E501
+    """Queries per second: queries / wall time of a whole pass, the median of the repeats.
+
+    Its interval is the slowest and the fastest repeat.
+    """
     passes = result.record.nq / result.search_seconds
     return Measured(float(np.median(passes)), float(passes.min()), float(passes.max()), len(passes))
 
 
-@metric("qps-best", unit="1/s", better="higher", kind="speed", axis="log")
+@metric("qps-best", title="QPS, best repeat", unit="1/s", better="higher", kind="speed", axis="log")
 def qps_best(result: Result) -> Measured:
     """Queries per second of the fastest repeat, as other harnesses report it."""
     return Measured(float(result.record.nq / result.search_seconds.min()), n=len(result.search_seconds))
 
 
-@metric("latency-p{percentile}", unit="ms", better="lower", kind="speed", axis="log", percentile=parse_percentile)
+@metric(
+    "latency-p{percentile}",
+    title="Latency, p{percentile}",
+    unit="ms",
+    better="lower",
+    kind="speed",
+    axis="log",
+    percentile=parse_percentile,
+)
 def latency(result: Result, percentile: float) -> Measured | None:
     """Percentile of the time of one query, over all queries and repeats; only where queries were sent one by one."""
     if result.latency is None:
@@ -42,19 +53,19 @@ def latency(result: Result, percentile: float) -> Measured | None:
     return Measured(float(np.percentile(result.latency, percentile)) * 1e3, n=result.latency.size)
 
 
-@metric("build_seconds", unit="s", better="lower", kind="speed", axis="log")
+@metric("build_seconds", title="Build time", unit="s", better="lower", kind="speed", axis="log")
 def build_seconds(result: Result) -> Measured | None:
     """Wall time of the library's own build, on the threads of the run."""
     return _recorded(result.record.build_seconds)
 
 
-@metric("index_bytes", unit="bytes", better="lower", kind="cost", axis="log")
+@metric("index_bytes", title="Index size", unit="bytes", better="lower", kind="cost", axis="log")
 def index_bytes(result: Result) -> Measured | None:
     """Size of the saved index on disk; nothing where the index cannot be saved."""
     return _recorded(result.record.index_bytes)
 
 
-@metric("peak_memory_bytes", unit="bytes", better="lower", kind="cost", axis="log")
+@metric("peak_memory_bytes", title="Peak memory", unit="bytes", better="lower", kind="cost", axis="log")
 def peak_memory_bytes(result: Result) -> Measured | None:
     """Peak resident memory, of building or of searching, whichever was larger; mapped base vectors included."""
     peaks = [peak for peak in (result.record.build_peak_bytes, result.record.search_peak_bytes) if peak]

@@ -45,19 +45,27 @@ def robustness_of(hits: np.ndarray, delta: Fraction, denominator: int) -> Measur
     return Measured(reached / len(hits), low, high, len(hits))
 
 
-@metric("recall", unit="1", better="higher", kind="quality")
+@metric("recall", title="Recall", unit="1", better="higher", kind="quality", interval=True)
 def recall(result: Result) -> Measured:
     """Mean over queries of |answer ∩ exact top K| / K, ties broken by the lower id (paper §3); K is n if n < K."""
     return mean_recall(result.hits, result.record.denominator)
 
 
-@metric("recall_tied", unit="1", better="higher", kind="quality")
+@metric("recall_tied", title="Recall (ties counted)", unit="1", better="higher", kind="quality", interval=True)
 def recall_tied(result: Result) -> Measured:
     """As recall, but an id whose exact distance is at most that of the K-th, up to a relative 1e-6, is a hit too."""
     return mean_recall(result.hits_tied, result.record.denominator)
 
 
-@metric("robustness-{delta}", unit="1", better="higher", kind="quality", delta=parse_delta)
+@metric(
+    "robustness-{delta}",
+    title="Robustness-{delta}",
+    unit="1",
+    better="higher",
+    kind="quality",
+    interval=True,
+    delta=parse_delta,
+)
 def robustness(result: Result, delta: Fraction) -> Measured:
     """Share of queries whose recall@K is at least δ (Robustness-δ@K, paper §3)."""
     return robustness_of(result.hits, delta, result.record.denominator)

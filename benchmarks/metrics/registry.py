@@ -30,6 +30,7 @@ class Definition:
     """What a metric is. `template` holds its arguments in braces: `robustness-{delta}`."""
 
     template: str
+    title: str
     unit: str
     better: Literal["higher", "lower"]
     kind: Literal["quality", "speed", "cost"]
@@ -37,6 +38,7 @@ class Definition:
     compute: Callable[..., Measured | None]
     arguments: dict[str, Callable[[str], object]]
     axis: Literal["linear", "log"]
+    interval: bool
 
 
 @dataclass(frozen=True)
@@ -55,13 +57,21 @@ class Metric:
         return self.definition.compute(result, *self.values)
 
     def title(self, k: int | None = None) -> str:
-        """For axes and headings."""
-        name = self.name.split("@")[0].replace("_", " ")
-        name = re.sub(r"^robustness-(.*)", r"Robustness-\1", name)
-        name = re.sub(r"^recall", "Recall", name)
+        """For axes and headings, such as `Robustness-0.1@10` or `QPS [1/s]`."""
+        arguments = re.fullmatch(_pattern(self.definition.template), self.name.split("@")[0]).groupdict()
+        title = self.definition.title.format(**arguments)
         k = self.k or k
-        name = f"{name}@{k}" if k and self.definition.kind == "quality" else name
-        return f"{name} [{self.definition.unit}]" if self.definition.unit not in ("", "1") else name
+        if k and self.definition.kind == "quality":
+            title = f"{title}@{k}"
+        return title if self.definition.unit == "1" else f"{title} [{self.definition.unit}]"
+
+
+def _pattern(template: str) -> str:
+    """Regular expression of the names that a template takes; `-` and `_` are the same."""
+    parts = re.split(r"\{(\w+)\}", template)
+    return "".join(
+        f"(?P<{part}>.+)" if number % 2 else re.sub("[-_]", "[-_]", part) for number, part in enumerate(parts)
+    )
 
 
 _DEFINITIONS: dict[str, Definition] = {}
@@ -70,26 +80,39 @@ _DEFINITIONS: dict[str, Definition] = {}
 def metric(
     template: str,
     *,
+    title: str,
     unit: str,
     better: Literal["higher", "lower"],
     kind: Literal["quality", "speed", "cost"],
     axis: Literal["linear", "log"] = "linear",
+    interval: bool = False,
     **arguments: Callable[[str], object],
 ):
     """Register a function (Result, *arguments) → Measured | None; its docstring is the definition that users read.
 
     Args:
         template: name on the command line, `{argument}` where an argument stands.
+        title: name on axes and in headings, with the same arguments.
         unit: unit of the value, "1" for a share.
         better: which direction is better.
-        kind: quality metrics carry an interval; speed metrics are not compared across machines.
+        kind: quality is of answers, speed depends on the machine and is not compared across machines, cost is neither.
         axis: scale of a plot's axis.
+        interval: whether the value comes with one.
         **arguments: parser of each argument, raising ValueError with what is wrong.
     """
 
     def register(function):
         _DEFINITIONS[template] = Definition(
-            template, unit, better, kind, " ".join((function.__doc__ or "").split()), function, arguments, axis
+            template,
+            title,
+            unit,
+            better,
+            kind,
+            " ".join((function.__doc__ or "").split()),
+            function,
+            arguments,
+            axis,
+            interval,
         )
         return function
 
@@ -116,9 +139,7 @@ def parse_metric(name: str) -> Metric:
         raise UserError(f"metric '{name}': after @ comes K, a positive number")
     k = int(suffix) if suffix else None
     for definition in definitions():
-        pattern = re.sub(r"\\{(\w+)\\}", r"(?P<\1>.+)", re.escape(definition.template))
-        pattern = re.sub(r"_|\\-(?=[a-z])", "[-_]", pattern)
-        match = re.fullmatch(pattern, body)
+        match = re.fullmatch(_pattern(definition.template), body)
         if match is None:
             continue
         values = []

@@ -43,6 +43,7 @@ POINT_COLUMNS = {
     "truth": "key of the exact ground truth",
     "versions": "version of each package in the library's environment",
     "cpu": "processor model",
+    "logical_cpus": "hardware threads of the machine",
     "measured_at": "when, in UTC",
     "file": "result file",
 }
@@ -70,13 +71,14 @@ def point_row(result: Result) -> dict:
         "truth": record.truth,
         "versions": record.provenance.versions,
         "cpu": record.provenance.machine.cpu,
+        "logical_cpus": record.provenance.machine.logical_cpus,
         "measured_at": record.provenance.measured_at,
         "file": str(result.path),
     }
 
 
 def points_table(results: Iterable[Result], metrics: Iterable[Metric | str]) -> pd.DataFrame:
-    """One row per result: `POINT_COLUMNS`, then for each metric its value, and `_low` and `_high` of its interval.
+    """One row per result: `POINT_COLUMNS`, then each metric, with `_low` and `_high` where it has an interval.
 
     A metric that a point does not have is NaN.
     """
@@ -87,25 +89,20 @@ def points_table(results: Iterable[Result], metrics: Iterable[Metric | str]) -> 
         for item in metrics:
             measured = item.compute(result)
             row[item.name] = measured.value if measured else None
-            row[f"{item.name}_low"] = measured.low if measured else None
-            row[f"{item.name}_high"] = measured.high if measured else None
+            if item.definition.interval:
+                row[f"{item.name}_low"] = measured.low if measured else None
+                row[f"{item.name}_high"] = measured.high if measured else None
         rows.append(row)
-    columns = [*POINT_COLUMNS, *(item.name + end for item in metrics for end in ("", "_low", "_high"))]
+    columns = [*POINT_COLUMNS, *(name for item in metrics for name in metric_columns(item))]
     table = pd.DataFrame(rows, columns=columns)
     return table.sort_values(
         ["dataset", "algorithm", "k", "mode"], kind="stable", ignore_index=True, key=lambda column: column.map(str)
     )
 
 
-def without_empty_intervals(table: pd.DataFrame, metrics: Iterable[Metric]) -> pd.DataFrame:
-    """Drop the `_low` and `_high` columns of metrics that never have an interval."""
-    empty = [
-        f"{item.name}{end}"
-        for item in metrics
-        for end in ("_low", "_high")
-        if item.definition.kind == "cost" or item.name.startswith(("qps-best", "latency", "build_seconds"))
-    ]
-    return table.drop(columns=[name for name in empty if name in table])
+def metric_columns(metric: Metric) -> list[str]:
+    """Names of the columns that one metric fills."""
+    return [metric.name + end for end in (("", "_low", "_high") if metric.definition.interval else ("",))]
 
 
 def parameters_as_text(table: pd.DataFrame) -> pd.DataFrame:

@@ -40,8 +40,12 @@ class Identity(Strict):
 
 
 def label(params: dict[str, Value], hidden: Collection[str] = ()) -> str:
-    """Parameters as `name=value,…` for people, without those in `hidden`; `default` where there are none."""
-    return ",".join(f"{name}={value}" for name, value in params.items() if name not in hidden) or "default"
+    """Parameters for people, as `name=value,…`, without those in `hidden`; `default` where there are none.
+
+    A flag is its name alone where it is on, and nothing where it is off.
+    """
+    shown = {name: value for name, value in params.items() if name not in hidden and value is not False}
+    return ",".join(name if value is True else f"{name}={value}" for name, value in shown.items()) or "default"
 
 
 class Machine(Strict):

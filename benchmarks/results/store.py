@@ -139,7 +139,7 @@ class Store:
 
     def files(self, dataset: str | None = None) -> list[Path]:
         """Result files, of one data set or of all."""
-        folder = re.sub(r"[^A-Za-z0-9._-]+", "_", dataset) if dataset else "*"
+        folder = re.sub(r"[^A-Za-z0-9._-]+", "_", dataset) if dataset is not None else "*"
         return sorted(path for path in self.folder.glob(f"{folder}/*/*.hdf5") if not path.name.startswith("."))
 
     def results(self, dataset: str | None = None, warn=lambda line: None) -> Iterator[Result]:

@@ -1,0 +1,191 @@
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from benchmarks.cli.plot import formats_of, main, paths_of
+from benchmarks.errors import UserError
+from benchmarks.figures.theme import RC
+from benchmarks.results.store import Store
+from tests.factories import graph_hits, make_result, partition_hits
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(autouse=True)
+def coarse(monkeypatch):
+    """Few dots, so that the tests are quick."""
+    monkeypatch.setitem(RC, "savefig.dpi", 50)
+
+
+@pytest.fixture
+def store(tmp_path):
+    store = Store(tmp_path / "results")
+    for index, recall in enumerate((0.8, 0.9, 0.95)):
+        make_result(store, algorithm="faiss-hnsw", build={"M": 8}, search={"efSearch": 10 * 2**index},
+                    hits=graph_hits(recall, 200, seed=index), qps=9000 / 2**index)
+        make_result(store, algorithm="faiss-ivfflat", build={"n_list": 64}, search={"n_probe": 2**index},
+                    hits=partition_hits(recall, 200, seed=index), qps=8000 / 2**index)
+    make_result(store, algorithm="faiss-hnsw", build={"M": 8}, search={"efSearch": 64}, status="out-of-memory")
+    return store
+
+
+@pytest.fixture
+def plot(store, tmp_path, capsys):
+    """Run the verb; its exit code, output and errors."""
+
+    def run(*options, out="figure.png"):
+        where = [] if out is None else ["--out", str(tmp_path / out)]
+        with pytest.raises(SystemExit) as stop:
+            main(["--results-dir", str(store.folder), *where, *options])
+        captured = capsys.readouterr()
+        return stop.value.code, captured.out, captured.err
+
+    return run
+
+
+@pytest.mark.parametrize("options", [
+    (),
+    ("--metric", "robustness-0.1"),
+    ("--metric", "robustness-0.1@10", "--metric", "recall", "--versus", "qps"),
+    ("--metric", "qps", "--scale", "tail"),
+    ("--metric", "index-bytes", "--versus", "robustness-0.9"),
+    ("--curve",),
+    ("--distribution", "--recall", "0.8"),
+    ("--algorithm", "faiss-hnsw", "--k", "10", "--mode", "batch", "--threads", "1"),
+])
+def test_figures_are_written_and_their_table_printed(plot, tmp_path, options):
+    code, out, err = plot(*options)
+    assert (code, err) == (0, "")
+    assert out.splitlines()[0].endswith("figure.png") and (tmp_path / "figure.png").stat().st_size > 5000
+    assert "faiss-hnsw" in out and "efSearch=64" in out and "out-of-memory" in out
+
+
+def test_table_holds_values_and_intervals(plot, store):
+    out = plot("--metric", "robustness-0.5")[1]
+    assert "Robustness-0.5" in out and "[0." in out
+    assert len([line for line in out.splitlines() if line.startswith(" faiss")]) == 7
+
+
+def test_results_are_only_read(plot, store):
+    before = {path: path.stat().st_mtime_ns for path in store.folder.rglob("*")}
+    plot()
+    plot("--curve")
+    assert {path: path.stat().st_mtime_ns for path in store.folder.rglob("*")} == before
+
+
+def test_every_format(plot, tmp_path):
+    code, out, _ = plot("--format", "png,svg,pdf", out="some/folder/prefix")
+    assert code == 0
+    for kind, start in (("png", b"\x89PNG"), ("svg", b"<?xml"), ("pdf", b"%PDF")):
+        assert (tmp_path / "some" / "folder" / f"prefix.{kind}").read_bytes().startswith(start)
+        assert f"prefix.{kind}" in out
+
+
+def test_default_name_tells_data_set_and_figure(plot, tmp_path, monkeypatch):
+    monkeypatch.setattr("benchmarks.cli.plot.PLOTS", tmp_path / "plots")
+    plot(out=None)
+    plot("--metric", "robustness-0.1@10", "--metric", "qps", out=None)
+    plot("--curve", "--k", "10", out=None)
+    plot("--distribution", out=None)
+    assert sorted(path.name for path in (tmp_path / "plots").iterdir()) == [
+        "toyset-curve-k10.png", "toyset-distribution.png", "toyset-robustness-0.1@10+qps-vs-recall.png",
+        "toyset-robustness-vs-recall.png"]
+
+
+def refused(plot, *options, **where):
+    code, out, err = plot(*options, **where)
+    assert code == 2 and out == "" and err.startswith("error: ") and err.count("\n") == 1, err
+    return err
+
+
+def test_unknown_names_are_one_line(plot):
+    assert "unknown metric 'robustnes-0.1'" in refused(plot, "--metric", "robustnes-0.1")
+    assert "unknown metric 'speed'" in refused(plot, "--versus", "speed")
+    assert "did you mean faiss-hnsw?" in refused(plot, "--algorithm", "faiss-hsnw")
+    assert "unknown format 'jpg'" in refused(plot, "--format", "png,jpg")
+    assert "unknown format 'jpeg'" in refused(plot, out="figure.jpeg")
+    assert "toyset (7)" in refused(plot, "--dataset", "other")
+    assert "k 10 (7)" in refused(plot, "--k", "100")
+    assert "above 0 and at most 1" in refused(plot, "--curve", "--recall", "90")
+
+
+def test_options_that_do_not_go_together(plot):
+    assert "--metric does not go with --curve" in refused(plot, "--curve", "--metric", "recall")
+    assert "--recall goes with" in refused(plot, "--recall", "0.9")
+    assert "--k is 10" in refused(plot, "--k", "10", "--metric", "robustness-0.1@100")
+    assert "contradict" in refused(plot, "--format", "svg")
+
+
+def test_out_that_cannot_be_written(plot, tmp_path):
+    (tmp_path / "file").touch()
+    assert "file" in refused(plot, out="file/figure.png")
+
+
+def test_no_results(tmp_path, capsys):
+    for folder in (tmp_path, tmp_path / "absent"):
+        with pytest.raises(SystemExit) as stop:
+            main(["--results-dir", str(folder)])
+        assert stop.value.code == 2 and "no results there" in capsys.readouterr().err
+
+
+def test_unlike_results_need_mix(plot, store):
+    make_result(store, k=100)
+    assert "k 10 (7 points), 100 (1 points); choose with --k" in refused(plot)
+    assert plot("--mix")[0] == plot("--k", "100")[0] == plot("--metric", "robustness-0.1@10")[0] == 0
+    assert plot("--curve", "--mix")[0] == plot("--distribution", "--mix")[0] == 0
+
+
+def test_threads_matter_only_for_speed(plot, store):
+    make_result(store, threads=4)
+    assert plot()[0] == 0
+    assert "--threads" in refused(plot, "--metric", "qps")
+    assert plot("--metric", "qps", "--threads", "1")[0] == 0
+
+
+def test_several_data_sets_need_a_name(plot, store):
+    make_result(store, dataset="other set")
+    assert "other_set (1), toyset (7)" in refused(plot)
+    for name in ("other set", "other_set", "cards/other_set.yml"):
+        assert plot("--dataset", name)[0] == 0
+
+
+def test_a_damaged_file_is_a_warning(plot, store):
+    (store.folder / "toyset" / "faiss-hnsw" / "broken.hdf5").write_bytes(b"\x89HDF")
+    code, _, err = plot()
+    assert code == 0 and err.startswith("warning: ") and "broken.hdf5" in err
+
+
+def test_long_tables_are_cut(plot, store):
+    for ef in range(100, 150):
+        make_result(store, build={"M": 8}, search={"efSearch": ef})
+    out = plot()[1]
+    assert "… and 17 more points" in out and len(out.splitlines()) < 50
+
+
+def test_formats_and_paths(tmp_path):
+    assert formats_of(None, None) == formats_of("glove.6B", None) == ["png"]
+    assert formats_of("x.SVG", None) == ["svg"] and formats_of("x.pdf", "pdf") == ["pdf"]
+    assert formats_of(None, "pdf, png,pdf") == ["pdf", "png"]
+    with pytest.raises(UserError, match="unknown format ''"):
+        formats_of(None, "png,")
+    assert paths_of(str(tmp_path), "a b", ["png"]) == [tmp_path / "a_b.png"]
+    assert paths_of(str(tmp_path / "glove.6B"), "x", ["png", "svg"]) == [
+        tmp_path / "glove.6B.png", tmp_path / "glove.6B.svg"]
+
+
+def test_the_script(store, tmp_path):
+    done = subprocess.run([sys.executable, "plot.py", "--metric", "robustness-0.1", "--results-dir", store.folder,
+                           "--out", tmp_path / "x.svg"], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "x.svg").exists()
+
+
+def test_help_names_options_and_metrics(capsys):
+    with pytest.raises(SystemExit) as stop:
+        main(["--help"])
+    out = capsys.readouterr().out
+    assert stop.value.code == 0
+    for part in ("--curve", "--distribution", "--mix", "robustness-<delta>", "examples:"):
+        assert part in out
