@@ -7,9 +7,9 @@ import difflib
 import hashlib
 import re
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Discriminator, Field, StringConstraints, Tag, field_validator, model_validator
 
 from benchmarks.constraints import check_constraint
 from benchmarks.errors import UserError
@@ -52,6 +52,17 @@ class HeldOut(Strict):
     seed: int = Field(0, ge=0)
 
 
+def _kind_of_queries(value) -> str:
+    """Which of the two a card means, so that an error speaks of that one alone."""
+    held_out = isinstance(value, HeldOut) or (isinstance(value, dict) and "held_out" in value)
+    return "(held out)" if held_out else "(source)"
+
+
+Queries = Annotated[
+    Annotated[Source, Tag("(source)")] | Annotated[HeldOut, Tag("(held out)")], Discriminator(_kind_of_queries)
+]
+
+
 class Generator(Strict):
     """Synthetic data from `benchmarks.data.generators`, bit-identical for one seed."""
 
@@ -73,7 +84,7 @@ class DatasetCard(Strict):
     dimension: int | None = Field(None, gt=0)
     generator: Generator | None = None
     base: Source | None = None
-    queries: Source | HeldOut | None = None
+    queries: Queries | None = None
     learn: Source | None = Field(None, description="sample of the query distribution, for indexes that train on it")
     licence: str | None = None
     homepage: str | None = None
@@ -119,6 +130,8 @@ class Parameter(Strict):
 
     @model_validator(mode="after")
     def _default_fits(self):
+        if self.type in ("bool", "str") and (self.min is not None or self.max is not None):
+            raise ValueError("min and max go with numbers")
         self.check("default", self.default)
         return self
 
@@ -128,6 +141,11 @@ class Parameter(Strict):
         Raises:
             ValueError: wrong type, out of range, or not one of the choices.
         """
+        if self.type == "float" and isinstance(value, str):
+            try:
+                value = float(value)  # YAML reads 1e-3 as a text
+            except ValueError:
+                pass
         kinds = {"int": int, "float": (int, float), "bool": bool, "str": str}[self.type]
         if not isinstance(value, kinds) or (isinstance(value, bool) and self.type != "bool"):
             raise ValueError(f"{name} must be {self.type}, not {value!r}")
@@ -206,7 +224,7 @@ class LibraryCard(Strict):
     version: str
     licence: str
     citation: str | None = None
-    algorithms: dict[str, AlgorithmOffer]
+    algorithms: dict[Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")], AlgorithmOffer]
 
 
 class Algorithm(Strict):

@@ -30,7 +30,12 @@ def check_constraint(text: str, known: set[str]) -> None:
     unknown = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)} - known
     if unknown:
         raise ValueError(f"constraint '{text}' names unknown {', '.join(sorted(unknown))}")
-    _evaluate(tree, dict.fromkeys(known, 1), text)
+    try:
+        _evaluate(tree, dict.fromkeys(known, 1), text)
+    except ZeroDivisionError:
+        pass  # of the ones that stand for every name
+    except TypeError:
+        raise ValueError(f"constraint '{text}' compares a number with a text") from None
 
 
 def holds(text: str, values: Mapping[str, float | None]) -> bool:
@@ -39,7 +44,10 @@ def holds(text: str, values: Mapping[str, float | None]) -> bool:
     names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
     if any(values.get(name) is None for name in names):
         return True
-    return bool(_evaluate(tree, values, text))
+    try:
+        return bool(_evaluate(tree, values, text))
+    except ZeroDivisionError:
+        return False
 
 
 def _parse(text: str) -> ast.Compare:

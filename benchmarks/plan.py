@@ -3,6 +3,7 @@
 import hashlib
 import itertools
 import json
+import re
 from collections.abc import Iterable
 
 from benchmarks.cards import Algorithm, Grid, Value
@@ -93,7 +94,9 @@ def make_plan(request: Request, complete: frozenset[str] = frozenset()) -> Plan:
         for grid in grids:
             for build in _combinations(algorithm, "build", grid.build):
                 _, searches = builds.setdefault(json.dumps(build), (build, []))
-                searches += [item for item in _combinations(algorithm, "search", grid.search) if item not in searches]
+                for item in _combinations(algorithm, "search", grid.search):
+                    if item not in searches:
+                        searches.append(item)
         for build, searches in builds.values():
             allowed = []
             for search in searches:
@@ -102,7 +105,7 @@ def make_plan(request: Request, complete: frozenset[str] = frozenset()) -> Plan:
                     skips.append(Skip(algorithm=algorithm.name, params={**build, **search}, reason=broken))
                 else:
                     allowed.append(search)
-            for seed in request.seeds if allowed else ():
+            for seed in dict.fromkeys(request.seeds) if allowed else ():
                 identities = [_identity(request, algorithm, build, search, seed) for search in allowed]
                 todo = [identity for identity in identities if identity.hash() not in complete]
                 done += [identity for identity in identities if identity.hash() in complete]
@@ -134,7 +137,11 @@ def _broken(algorithm: Algorithm, params: dict[str, Value], request: Request) ->
     values = {**params, "k": request.k, "n": request.data.n, "dimension": request.data.dimension}
     for constraint in algorithm.offer.constraints:
         if not holds(constraint, values):
-            known = ", ".join(f"{name} = {value}" for name, value in values.items() if name in constraint.split())
+            known = ", ".join(
+                f"{name} = {value}"
+                for name, value in values.items()
+                if re.search(rf"\b{re.escape(name)}\b", constraint)
+            )
             return f"breaks {constraint} ({known})"
     return None
 

@@ -77,7 +77,7 @@ def parse_override(text: str) -> tuple[str, str, list]:
         raise UserError(f"--set {text}: the form is algorithm.parameter=value,value such as faiss-hnsw.efSearch=16,32")
     try:
         return algorithm, parameter, [yaml.safe_load(value) for value in values.split(",")]
-    except yaml.YAMLError:
+    except (yaml.YAMLError, ValueError):
         raise UserError(f"--set {text}: the values cannot be read") from None
 
 

@@ -5,15 +5,25 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import yaml
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError, field_validator
 
 from benchmarks.errors import UserError
+
+_NUMBERS = (int, float, int | None, float | None)
 
 
 class Strict(BaseModel):
     """Base of every model that is read from YAML: frozen, and an unknown key is an error."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=False, allow_inf_nan=False)
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _yes_is_no_number(cls, value, info):
+        """YAML reads `yes` as true, which would pass for 1."""
+        if isinstance(value, bool) and cls.model_fields[info.field_name].annotation in _NUMBERS:
+            raise ValueError("a number is expected")
+        return value
 
 
 M = TypeVar("M", bound=BaseModel)
@@ -25,6 +35,8 @@ class _Loader(yaml.SafeLoader):
     def construct_mapping(self, node, deep=False):
         seen = set()
         for key_node, _ in node.value:
+            if not isinstance(key_node, yaml.ScalarNode):
+                raise yaml.constructor.ConstructorError(None, None, "a key must be a plain word", key_node.start_mark)
             key = key_node.value
             if key in seen:
                 raise yaml.constructor.ConstructorError(None, None, f"key '{key}' is given twice", key_node.start_mark)
@@ -54,6 +66,8 @@ def load_yaml(path: Path, model: type[M], extra: dict[str, Any] | None = None) -
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         raise UserError(f"{path}:{mark.line + 1 if mark else 1}: {error.problem}") from None
+    except (ValueError, RecursionError) as error:  # what YAML takes for a date or a number, and is none; deep nesting
+        raise UserError(f"{path}:1: a value cannot be read ({str(error).splitlines()[0]})") from None
     except yaml.YAMLError as error:
         raise UserError(f"{path}: is not YAML ({str(error).splitlines()[0]})") from None
     if not isinstance(content, dict):
@@ -65,7 +79,8 @@ def load_yaml(path: Path, model: type[M], extra: dict[str, Any] | None = None) -
         return model.model_validate({**content, **(extra or {})})
     except ValidationError as error:
         first = error.errors()[0]
-        raise UserError(f"{path}:{_line(node, first['loc'])}: {_explain(first, model)}") from None
+        first["loc"] = tuple(step for step in first["loc"] if not str(step).startswith("("))  # tags of a union
+        raise UserError(f"{path}:{_line(node, first['loc'])}: {_explain(first, model, extra or {})}") from None
 
 
 def _line(node: yaml.Node | None, location: tuple) -> int:
@@ -82,12 +97,12 @@ def _line(node: yaml.Node | None, location: tuple) -> int:
     return line
 
 
-def _explain(error: dict, model: type[BaseModel]) -> str:
+def _explain(error: dict, model: type[BaseModel], supplied: dict[str, Any]) -> str:
     """One pydantic error as one line, with a suggestion for a misspelt key."""
     where = ".".join(str(step) for step in error["loc"])
     if error["type"] == "extra_forbidden":
         key = str(error["loc"][-1])
-        close = difflib.get_close_matches(key, _field_names(model), n=1)
+        close = difflib.get_close_matches(key, [name for name in _field_names(model) if name not in supplied], n=1)
         return f"unknown key '{where}'" + (f"; did you mean '{close[0]}'?" if close else "")
     message = error["msg"].removeprefix("Value error, ")
     shown = repr(error["input"])

@@ -3,11 +3,13 @@
 Whatever goes wrong, nothing stands under the final name but the whole, checked file.
 """
 
+import errno
 import hashlib
 import subprocess
 import sys
 import tempfile
 import zipfile
+import zlib
 from pathlib import Path
 
 import requests
@@ -36,7 +38,8 @@ def fetch(source: Source, directory: Path, folder: Path, progress: Progress) -> 
         return (directory / Path(source.path).expanduser()).resolve()
     origin = source.url or source.package
     name = (source.member or origin).rsplit("/", 1)[-1]
-    target = folder / "source" / hashlib.sha256(f"{origin}|{source.member}".encode()).hexdigest()[:8] / name
+    content = f"{origin}|{source.member}|{source.sha256}|{source.size_bytes}"  # another hash is another file
+    target = folder / "source" / hashlib.sha256(content.encode()).hexdigest()[:8] / name
     if target.exists():
         return target
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -132,6 +135,8 @@ def _extract(archive: Path, member: str, target: Path, origin: str) -> Path:
                 file.write(block)
     except KeyError:
         raise UserError(f"{origin}: holds no file {member}") from None
-    except zipfile.BadZipFile as error:
+    except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, OSError) as error:
+        if isinstance(error, OSError) and error.errno != errno.EINVAL:  # EINVAL: an impossible offset in the archive
+            raise
         raise UserError(f"{origin}: is not a whole zip archive ({error})") from None
     return target

@@ -4,6 +4,7 @@ The size of a file must agree with its header to the byte, since none of these f
 """
 
 from collections.abc import Callable
+from contextlib import contextmanager
 from pathlib import Path
 
 import h5py
@@ -71,14 +72,26 @@ def _bin(dtype: str) -> Callable[[Path, str | None, Path], VectorFile]:
     return read
 
 
-def _npy(path: Path, array: str | None, converted: Path) -> VectorFile:
+def _map_npy(path: Path) -> np.memmap:
     try:
         values = np.load(path, mmap_mode="r", allow_pickle=False)
-    except (ValueError, EOFError, OSError) as error:
+    except Exception as error:  # numpy lets zipfile's, tokenize's and other errors of a damaged header through
         raise UserError(f"{path}: is not a readable .npy file ({str(error).splitlines()[0]})") from None
     if not isinstance(values, np.ndarray):
         raise UserError(f"{path}: is an archive of arrays, not one .npy array")
     _require_matrix(values.shape, values.dtype, str(path))
+    if path.stat().st_size != values.offset + values.nbytes:
+        raise UserError(f"{path}: has {path.stat().st_size} bytes, the header says {values.offset + values.nbytes}")
+    return values
+
+
+def rows_of(path: Path, format: str) -> int:
+    """Number of rows, without converting anything."""
+    return len(_map_npy(path)) if format == "npy" else locate(path, format, None, path).rows
+
+
+def _npy(path: Path, array: str | None, converted: Path) -> VectorFile:
+    values = _map_npy(path)
     if values.dtype.name not in DTYPES or not values.dtype.isnative or not values.flags.c_contiguous:
         return _convert(values, converted)
     return VectorFile(
@@ -103,11 +116,15 @@ def _hdf5(path: Path, array: str | None, converted: Path) -> VectorFile:
 _READERS = {"npy": _npy, "fbin": _bin("float32"), "u8bin": _bin("uint8"), "i8bin": _bin("int8"), "hdf5": _hdf5}
 
 
-def open_hdf5(path: Path) -> h5py.File:
+@contextmanager
+def open_hdf5(path: Path):
     """Open for reading; a file that is not HDF5 or is cut short is a `UserError`."""
     try:
-        return h5py.File(path, "r", locking=False)
-    except OSError as error:
+        with h5py.File(path, "r", locking=False) as file:
+            yield file
+    except UserError:
+        raise
+    except (OSError, RuntimeError, KeyError, ValueError, TypeError, AttributeError) as error:
         reason = str(error).split("(")[-1].rstrip(")")
         raise UserError(f"{path}: is not a readable HDF5 file ({reason}); it may be truncated") from None
 
@@ -125,7 +142,7 @@ def hdf5_distance(path: Path) -> str | None:
 
 
 def _require_matrix(shape: tuple, dtype: np.dtype, name: str) -> None:
-    if len(shape) != 2 or 0 in shape:
+    if shape is None or len(shape) != 2 or 0 in shape:
         raise UserError(f"{name}: vectors form a matrix (rows, dimension); this array has shape {shape}")
     if dtype.name not in DTYPES + CONVERTED:
         raise UserError(f"{name}: holds {dtype}; vectors are {', '.join(DTYPES + CONVERTED)}")

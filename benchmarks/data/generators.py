@@ -27,8 +27,8 @@ def generate(spec: Generator, dimension: int) -> tuple[np.ndarray, np.ndarray]:
     function = GENERATORS[spec.name]
     try:
         return function(spec.rows, spec.queries, dimension, spec.seed, **spec.parameters)
-    except TypeError as error:
-        raise UserError(f"generator '{spec.name}': {str(error).split(' ', 1)[-1]}") from None
+    except (TypeError, ValueError) as error:
+        raise UserError(f"generator '{spec.name}': {error}") from None
 
 
 @generator

@@ -9,7 +9,7 @@ from filelock import FileLock
 from benchmarks.cards import DatasetCard, HeldOut, Source, find_datasets, load_dataset_card, unknown_name
 from benchmarks.data.check import Checked, check_vectors
 from benchmarks.data.fetch import fetch
-from benchmarks.data.formats import format_of, hdf5_distance, locate, write_npy
+from benchmarks.data.formats import format_of, hdf5_distance, locate, rows_of, write_npy
 from benchmarks.data.generators import generate
 from benchmarks.data.vectors import VectorFile
 from benchmarks.errors import UserError
@@ -82,7 +82,7 @@ def _card_of_file(path: Path, distance: str | None, queries: str | None) -> Data
     elif format == "hdf5":
         query_source = Source(path=str(path), array="test")
     else:
-        rows = locate(path, format, None, path).rows if format != "npy" else np.load(path, mmap_mode="r").shape[0]
+        rows = rows_of(path, format)
         query_source = HeldOut(held_out=max(1, min(DEFAULT_HELD_OUT, rows // 10)))
     stated = hdf5_distance(path) if format == "hdf5" else None
     return DatasetCard(
@@ -127,7 +127,7 @@ def _prepared(card: DatasetCard, folder: Path) -> Dataset | None:
     """What was prepared before, if card and files are still the same."""
     try:
         dataset = Dataset.model_validate_json((folder / RECORD).read_text())
-        if dataset.card_digest == card.digest() and dataset.stamps == _stamps(dataset):
+        if dataset.card_digest == card.digest() and dataset.stamps == _stamps(card, dataset):
             return dataset.model_copy(update={"distance": card.distance})
     except (ValueError, OSError):
         pass  # never prepared, of an older version, or its files are gone
@@ -145,6 +145,8 @@ def _prepare(card: DatasetCard, folder: Path, progress: Progress) -> Dataset:
             "base_check": check_vectors(base, "base", task.advance),
             "queries_check": check_vectors(queries, "queries", task.advance),
         }
+    if learn is not None:
+        check_vectors(learn, "learn")
     dataset = Dataset(
         name=card.name,
         distance=card.distance,
@@ -155,7 +157,7 @@ def _prepare(card: DatasetCard, folder: Path, progress: Progress) -> Dataset:
         stamps={},
         **checks,
     )
-    dataset = dataset.model_copy(update={"stamps": _stamps(dataset)})
+    dataset = dataset.model_copy(update={"stamps": _stamps(card, dataset)})
     partial = folder / f".{RECORD}.partial"
     partial.write_text(dataset.model_dump_json(indent=1))
     partial.replace(folder / RECORD)
@@ -227,7 +229,9 @@ def _require(card: DatasetCard, role: str, vectors: VectorFile, base: VectorFile
         raise UserError(f"{vectors.path}: {role} is {vectors.dtype}, the base is {base.dtype}")
 
 
-def _stamps(dataset: Dataset) -> dict[str, tuple[int, int]]:
+def _stamps(card: DatasetCard, dataset: Dataset) -> dict[str, tuple[int, int]]:
     """Size and modification time (ns) of every file that the data set maps."""
     files = {vectors.path for vectors in (dataset.base, dataset.queries, dataset.learn) if vectors}
+    sources = [item for item in (card.base, card.queries, card.learn) if isinstance(item, Source) and item.path]
+    files |= {(card.directory / Path(item.path).expanduser()).resolve() for item in sources}
     return {str(path): (path.stat().st_size, path.stat().st_mtime_ns) for path in sorted(files)}

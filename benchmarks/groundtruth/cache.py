@@ -76,6 +76,7 @@ def write_truth(path: Path, neighbors: np.ndarray, distances: np.ndarray, facts:
     partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
     try:
         with h5py.File(partial, "w") as file:
+            file.attrs["sha256"] = _content_hash(neighbors, distances)
             file["neighbors"], file["distances"] = neighbors, distances
             file.attrs.update(facts)
         partial.replace(path)
@@ -83,11 +84,19 @@ def write_truth(path: Path, neighbors: np.ndarray, distances: np.ndarray, facts:
         partial.unlink(missing_ok=True)
 
 
+def _content_hash(neighbors: np.ndarray, distances: np.ndarray) -> str:
+    return hashlib.sha256(
+        f"{neighbors.dtype} {distances.dtype}".encode() + neighbors.tobytes() + distances.tobytes()
+    ).hexdigest()
+
+
 def _read(path: Path, key: str, shape: tuple[int, int]) -> GroundTruth:
     with open_hdf5(path) as file:
         try:
             neighbors, distances = file["neighbors"][...], file["distances"][...]
-        except (KeyError, OSError):
+            if file.attrs["sha256"] != _content_hash(neighbors, distances):
+                raise KeyError
+        except (KeyError, OSError, TypeError):
             raise UserError(f"{path}: is not a ground truth file") from None
     if neighbors.shape != shape or distances.shape != shape:
         raise UserError(f"{path}: holds {neighbors.shape} neighbours, {shape} are needed")

@@ -1,5 +1,6 @@
 """Recall and robustness: counted from integer hits, divided once."""
 
+import re
 from fractions import Fraction
 
 import numpy as np
@@ -16,8 +17,10 @@ def parse_delta(text: str) -> Fraction:
         ValueError: not a number in (0, 1].
     """
     try:
+        if not re.fullmatch(r"[0-9.]{1,40}(e-?[0-9]{1,2})?", text, re.IGNORECASE):
+            raise ValueError
         delta = Fraction(text)
-    except (ValueError, ZeroDivisionError):
+    except ValueError:
         raise ValueError(f"δ must be a decimal such as 0.3, not '{text}'") from None
     if not 0 < delta <= 1:
         raise ValueError(f"δ must be above 0 and at most 1, not {text} (every query has recall ≥ 0)")

@@ -135,7 +135,7 @@ def parse_metric(name: str) -> Metric:
         UserError: no metric has that name, or its argument is wrong.
     """
     body, _, suffix = name.strip().partition("@")
-    if "@" in name and not (suffix.isdigit() and int(suffix) > 0):
+    if "@" in name and not (suffix.isdecimal() and int(suffix) > 0):
         raise UserError(f"metric '{name}': after @ comes K, a positive number")
     k = int(suffix) if suffix else None
     for definition in definitions():

@@ -95,8 +95,12 @@ def points_table(results: Iterable[Result], metrics: Iterable[Metric | str]) -> 
         rows.append(row)
     columns = [*POINT_COLUMNS, *(name for item in metrics for name in metric_columns(item))]
     table = pd.DataFrame(rows, columns=columns)
+    table = table.astype({name: float for item in metrics for name in metric_columns(item)})
     return table.sort_values(
-        ["dataset", "algorithm", "k", "mode"], kind="stable", ignore_index=True, key=lambda column: column.map(str)
+        ["dataset", "algorithm", "k", "mode"],
+        kind="stable",
+        ignore_index=True,
+        key=lambda column: column if column.name == "k" else column.map(str),
     )
 
 

@@ -1,5 +1,6 @@
 """The folder of result files. A file appears whole under its name and is never written again, only superseded."""
 
+import hashlib
 import os
 import re
 from collections.abc import Iterator
@@ -74,6 +75,14 @@ class Result:
             return file[name][...]
 
 
+def _folder_name(dataset: str) -> str:
+    """The data set's name, or where it is no plain file name, as much of it as is plain and a hash of it."""
+    safe = re.sub(r"[^A-Za-z0-9._-]+", "_", dataset)
+    if safe == dataset and not safe.startswith("."):
+        return safe
+    return f"{safe.strip('.')[:60]}-{hashlib.sha256(dataset.encode()).hexdigest()[:8]}"
+
+
 class Store:
     """Result files below one folder: `<dataset>/<algorithm>/<label>-<hash>.hdf5`."""
 
@@ -83,8 +92,7 @@ class Store:
     def path(self, identity: Identity) -> Path:
         """Where the point's file is, whether it exists or not."""
         name = re.sub(r"[^A-Za-z0-9=.,_-]+", "_", identity.label())[:100]
-        folder = re.sub(r"[^A-Za-z0-9._-]+", "_", identity.dataset)
-        return self.folder / folder / identity.algorithm / f"{name}-{identity.hash()}.hdf5"
+        return self.folder / _folder_name(identity.dataset) / identity.algorithm / f"{name}-{identity.hash()}.hdf5"
 
     def log_path(self, identity: Identity, build_hash: str) -> Path:
         """Log of the workers that build and search the identity's index."""
@@ -102,7 +110,7 @@ class Store:
                 file.attrs[RECORD] = record.model_dump_json()
                 for name, array in arrays.items():
                     packing = {"compression": "gzip", "compression_opts": 1, "shuffle": True} if array.ndim > 1 else {}
-                    file.create_dataset(name, data=array, **packing)
+                    file.create_dataset(name, data=array, fletcher32=True, **packing)
             with partial.open("rb") as file:
                 os.fsync(file.fileno())
             partial.replace(path)
@@ -132,14 +140,14 @@ class Store:
                     if name == "latency" and record.identity.mode != "single":
                         continue
                     shape = tuple(sizes[axis] for axis in axes)
-                    if name not in file or file[name].shape != shape:
-                        found = file[name].shape if name in file else "nothing"
+                    found = getattr(file.get(name), "shape", "nothing")
+                    if found != shape:
                         raise UserError(f"{path}: array '{name}' should have shape {shape}, found {found}")
         return Result(path, record)
 
     def files(self, dataset: str | None = None) -> list[Path]:
         """Result files, of one data set or of all."""
-        folder = re.sub(r"[^A-Za-z0-9._-]+", "_", dataset) if dataset is not None else "*"
+        folder = _folder_name(dataset) if dataset is not None else "*"
         return sorted(path for path in self.folder.glob(f"{folder}/*/*.hdf5") if not path.name.startswith("."))
 
     def results(self, dataset: str | None = None, warn=lambda line: None) -> Iterator[Result]:

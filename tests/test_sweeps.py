@@ -1,0 +1,182 @@
+import pytest
+
+from benchmarks import sweeps
+from benchmarks.cards import Algorithm, AlgorithmOffer, Grid, LibraryCard, find_algorithms
+from benchmarks.paths import SWEEPS
+from benchmarks.sweeps import Sweep, apply_overrides, grids_for, load_sweep, parse_override
+
+
+@pytest.fixture
+def graph(tmp_path):
+    offer = AlgorithmOffer.model_validate(
+        {
+            "class": "Graph",
+            "family": "graph",
+            "distances": ["l2"],
+            "dtypes": ["float32"],
+            "smoke": {"search": {"ef": [1, 2]}},
+            "parameters": {
+                "M": {"stage": "build", "type": "int", "default": 8},
+                "alpha": {"stage": "build", "type": "float", "default": 1.0},
+                "ef": {"stage": "search", "type": "int", "default": 10, "max": 1000},
+            },
+        }
+    )
+    card = LibraryCard(
+        directory=tmp_path, library="x", upstream="x", version="1", licence="x", algorithms={"graph": offer}
+    )
+    return Algorithm(name="graph", library=card, offer=offer)
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """A folder of sweeps in place of configs/sweeps."""
+    monkeypatch.setattr(sweeps, "SWEEPS", tmp_path)
+    (tmp_path / "default.yml").write_text("k: 7\nalgorithms: {graph: {search: {ef: 70}}}\n")
+    return tmp_path
+
+
+# --- sweeps of this project ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("path", sorted(SWEEPS.glob("*.yml")), ids=lambda path: path.stem)
+def test_every_sweep_of_the_project_fits_the_cards(path):
+    sweep, read = load_sweep(path.stem, None, find_algorithms())
+    assert read == path and sweep.algorithms
+
+
+# --- which sweep ---------------------------------------------------------------------------------------------------
+
+
+def test_a_data_set_has_its_own_sweep(folder, graph):
+    (folder / "mine.yml").write_text("k: 3\nalgorithms: {graph: {}}\n")
+    assert load_sweep("mine", None, {"graph": graph})[0].k == 3
+    assert load_sweep("other", None, {"graph": graph})[0].k == 7
+
+
+def test_a_named_file_wins(folder, graph, tmp_path):
+    (folder / "mine.yml").write_text("k: 3\n")
+    path = tmp_path / "named.yml"
+    path.write_text("k: 4\n")
+    assert load_sweep("mine", path, {"graph": graph}) == (Sweep(k=4), path)
+
+
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [("graph:", 1), ("graph: {}", 1), ("graph: {build: {M: 4}}", 1), ("graph: [{build: {M: 4}}, {build: {M: 8}}]", 2)],
+)
+def test_an_algorithm_has_one_grid_or_several(folder, graph, text, count):
+    (folder / "mine.yml").write_text(f"algorithms:\n  {text}\n")
+    assert len(load_sweep("mine", None, {"graph": graph})[0].algorithms["graph"]) == count
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("algorithms: {grpah: {}}", "unknown algorithm 'grpah'; did you mean graph?"),
+        ("algorithms: {graph: {build: {alhpa: 1}}}", "graph: unknown parameter alhpa; did you mean alpha?"),
+        ("algorithms: {graph: {build: {ef: 1}}}", "ef is a search parameter"),
+        ("algorithms: {graph: {search: {ef: 1001}}}", "ef must be at most 1000"),
+        ("algorithms: {graph: [{}, {search: {ef: x}}]}", "ef must be int, not 'x'"),
+        ("algorithms: [graph]", "a mapping of algorithms to grids is expected"),
+        ("algorithms: {graph: 3}", "algorithms.graph"),
+        ("algorithms: {graph: {serach: {ef: 1}}}", "'algorithms.graph.0.serach'; did you mean 'search'?"),
+        ("repaets: 3", "unknown key 'repaets'; did you mean 'repeats'?"),
+        ("k: 0", "k: "),
+        ("repeats: 0", "repeats: "),
+        ("build_seeds: []", "build_seeds: "),
+        ("mode: parallel", "mode: "),
+    ],
+)
+def test_a_wrong_sweep_is_refused(folder, graph, refusal, text, words):
+    (folder / "mine.yml").write_text(f"# a comment\n{text}\n")
+    message = refusal(load_sweep, "mine", None, {"graph": graph})
+    assert message.startswith(f"{folder / 'mine.yml'}:") and words in message
+
+
+def test_where_grids_come_from(folder, graph):
+    own = Sweep(algorithms={"graph": {"search": {"ef": 5}}})
+    assert grids_for(graph, own) == ([Grid(search={"ef": [5]})], "sweep")
+    assert grids_for(graph, Sweep()) == ([Grid(search={"ef": [70]})], "default sweep")
+    (folder / "default.yml").write_text("k: 7\n")
+    assert grids_for(graph, Sweep()) == ([graph.offer.smoke], "smoke sweep of its card")
+
+
+# --- --set ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("graph.ef=16", ("graph", "ef", [16])),
+        ("graph.ef=16,32", ("graph", "ef", [16, 32])),
+        ("graph.ef=16, 32", ("graph", "ef", [16, 32])),
+        ("faiss-1.5.ef=1", ("faiss-1.5", "ef", [1])),
+        ("graph.alpha=1.5,2", ("graph", "alpha", [1.5, 2])),
+        ("graph.keep=true,false", ("graph", "keep", [True, False])),
+        ("graph.kind=pq,sq8", ("graph", "kind", ["pq", "sq8"])),
+        ("graph.kind=a=b", ("graph", "kind", ["a=b"])),
+    ],
+)
+def test_parse_override(text, expected):
+    parsed = parse_override(text)
+    assert parsed == expected and list(map(type, parsed[2])) == list(map(type, expected[2]))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "graph",
+        "graph.ef",
+        "ef=3",
+        ".ef=3",
+        "graph.=3",
+        "graph.ef=",
+        "=3",
+        "graph.ef={",
+        "graph.ef=[1,2]",
+        "graph.ef='",
+        "graph.ef=2020-13-45",
+        "graph.ef=!!int x",
+        "graph.ef=0b_",
+    ],
+)
+def test_a_wrong_override_is_refused(text, refusal):
+    assert refusal(parse_override, text).startswith(f"--set {text}: ")
+
+
+def test_overrides_replace_values(graph):
+    grids = [Grid(build={"M": 4}, search={"ef": [1, 2]})]
+    changed = apply_overrides(graph, grids, [("graph", "ef", [5, 6]), ("graph", "alpha", [2])])
+    assert changed == [Grid(build={"M": [4], "alpha": [2]}, search={"ef": [5, 6]})]
+
+
+def test_overrides_of_another_algorithm_change_nothing(graph):
+    grids = [Grid(search={"ef": [1, 2]})]
+    assert apply_overrides(graph, grids, [("other", "ef", [5])]) == grids
+
+
+def test_grids_that_become_equal_are_one(graph):
+    grids = [Grid(search={"ef": 1}), Grid(search={"ef": 2}), Grid(build={"M": 4}, search={"ef": 2})]
+    assert apply_overrides(graph, grids, [("graph", "ef", [9])]) == [
+        Grid(search={"ef": [9]}),
+        Grid(build={"M": [4]}, search={"ef": [9]}),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("parameter", "values", "words"),
+    [
+        ("alhpa", [1], "unknown parameter alhpa; did you mean alpha?"),
+        ("ef", ["x"], "ef must be int, not 'x'"),
+        ("ef", [1.5], "ef must be int, not 1.5"),
+        ("ef", [1, 1], "ef names a value twice"),
+        ("ef", [2000], "ef must be at most 1000"),
+        ("ef", [1, None], ""),
+        ("ef", [{"a": 1}], ""),
+    ],
+)
+def test_overrides_that_do_not_fit_are_refused(graph, refusal, parameter, values, words):
+    message = refusal(apply_overrides, graph, [Grid()], [("graph", parameter, values)])
+    assert message.startswith(f"--set graph.{parameter}: ") and words in message
