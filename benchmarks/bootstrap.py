@@ -9,7 +9,10 @@ import os
 import sys
 from pathlib import Path
 
-NEEDED = ("numpy", "h5py", "pandas", "pydantic", "yaml", "rich", "matplotlib", "psutil", "filelock", "requests")
+NEEDED = (
+    *("numpy", "h5py", "pandas", "pydantic", "yaml", "rich", "matplotlib", "psutil", "filelock", "requests"),
+    *("threadpoolctl", "uv", "pyarrow"),
+)
 
 
 def ensure_packages() -> None:
@@ -26,7 +29,8 @@ def ensure_packages() -> None:
         if sys.version_info < (3, 10)
         else (f"{missing[0]} is not installed")
     )
-    sys.exit(f"error: {reason}; run `make env` in {root} first")
+    print(f"error: {reason}; run `make env` in {root} first", file=sys.stderr)
+    sys.exit(2)
 
 
 def _arguments() -> list:

@@ -33,8 +33,13 @@ class Sweep(Strict):
         }
 
 
-def load_sweep(dataset: str, config: Path | None, algorithms: dict[str, Algorithm]) -> tuple[Sweep, Path | None]:
+def load_sweep(
+    dataset: str, config: Path | None, algorithms: dict[str, Algorithm], chosen: list[str] | None = None
+) -> tuple[Sweep, Path]:
     """The sweep of a data set: `--config`, else `configs/sweeps/<dataset>.yml`, else `default.yml`.
+
+    A `--config` is held against the cards in full; of the project's own sweeps only what is `chosen`, so that a
+    library's folder can be taken away.
 
     Raises:
         UserError: it names an algorithm or parameter that does not exist.
@@ -43,6 +48,8 @@ def load_sweep(dataset: str, config: Path | None, algorithms: dict[str, Algorith
     path = config or (own if own.is_file() else SWEEPS / "default.yml")
     sweep = load_yaml(path, Sweep)
     for name, grids in sweep.algorithms.items():
+        if config is None and chosen and name not in chosen:
+            continue
         if name not in algorithms:
             raise UserError(
                 f"{path}: {unknown_name('algorithm', name, list(algorithms), 'see the folder algorithms/')}"

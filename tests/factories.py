@@ -8,13 +8,34 @@ from benchmarks.results.schema import Identity, Machine, Provenance, ResultRecor
 from benchmarks.results.store import Result, Store
 
 
-def make_result(store: Store, *, algorithm: str = "faiss-hnsw", build: dict | None = None,
-                search: dict | None = None, hits=None, hits_tied=None, qps: float = 1000.0,
-                status: str = "ok", reason: str | None = None, k: int = 10, mode: str = "batch",
-                threads: int = 1, dataset: str = "toyset", nq: int = 200, n: int = 1000, seed: int = 0,
-                repeats: int = 3, distance: str = "l2", base: str = "base", queries: str = "queries",
-                truth: str | None = None, cpu: str = "Toy CPU", logical_cpus: int = 8,
-                index_bytes: int | None = 100_000, build_seconds: float | None = 2.0) -> Result:
+def make_result(
+    store: Store,
+    *,
+    algorithm: str = "faiss-hnsw",
+    build: dict | None = None,
+    search: dict | None = None,
+    hits=None,
+    hits_tied=None,
+    qps: float = 1000.0,
+    status: str = "ok",
+    reason: str | None = None,
+    k: int = 10,
+    mode: str = "batch",
+    threads: int = 1,
+    dataset: str = "toyset",
+    nq: int = 200,
+    n: int = 1000,
+    seed: int = 0,
+    repeats: int = 3,
+    distance: str = "l2",
+    base: str = "base",
+    queries: str = "queries",
+    truth: str | None = None,
+    cpu: str = "Toy CPU",
+    logical_cpus: int = 8,
+    index_bytes: int | None = 100_000,
+    build_seconds: float | None = 2.0,
+) -> Result:
     """Write one result to the store and read it back.
 
     Args:
@@ -26,28 +47,59 @@ def make_result(store: Store, *, algorithm: str = "faiss-hnsw", build: dict | No
     denominator = min(k, n)
     hits = np.full(nq, max(1, denominator * 9 // 10)) if hits is None else np.asarray(hits)
     nq = len(hits)
-    hashes = {f"{name}_sha256": sha256(text.encode()).hexdigest() for name, text in
-              (("base", base), ("queries", queries))}
-    identity = Identity(dataset=dataset, distance=distance, algorithm=algorithm, build_params=build or {},
-                        search_params=search or {}, seed=seed, k=k, mode=mode, threads=threads, **hashes)
+    hashes = {
+        f"{name}_sha256": sha256(text.encode()).hexdigest() for name, text in (("base", base), ("queries", queries))
+    }
+    identity = Identity(
+        dataset=dataset,
+        distance=distance,
+        algorithm=algorithm,
+        build_params=build or {},
+        search_params=search or {},
+        seed=seed,
+        k=k,
+        mode=mode,
+        threads=threads,
+        **hashes,
+    )
     machine = Machine(cpu=cpu, logical_cpus=logical_cpus, memory_bytes=2**34, kernel="Linux 6.1")
-    provenance = Provenance(measured_at="2026-01-01T00:00:00Z", command="python run.py",
-                            git_revision="0" * 40, git_dirty=False, runner="venv",
-                            code_sha256="0" * 64, environment="0" * 16, machine=machine)
+    provenance = Provenance(
+        measured_at="2026-01-01T00:00:00Z",
+        command="python run.py",
+        git_revision="0" * 40,
+        git_dirty=False,
+        runner="venv",
+        code_sha256="0" * 64,
+        environment="0" * 16,
+        machine=machine,
+    )
     ok = status == "ok"
     record = ResultRecord(
-        identity=identity, status=status, reason=reason or (None if ok else f"the worker ended: {status}"),
-        n=n, nq=nq, truth=truth or sha256(f"{base} {queries} {distance}".encode()).hexdigest()[:16],
-        repeats=repeats, build_seconds=build_seconds, index_bytes=index_bytes, build_peak_bytes=2**28,
-        search_peak_bytes=2**27, answers_vary=False if ok else None, provenance=provenance)
+        identity=identity,
+        status=status,
+        reason=reason or (None if ok else f"the worker ended: {status}"),
+        n=n,
+        nq=nq,
+        truth=truth or sha256(f"{base} {queries} {distance}".encode()).hexdigest()[:16],
+        repeats=repeats,
+        build_seconds=build_seconds,
+        index_bytes=index_bytes,
+        build_peak_bytes=2**28,
+        search_peak_bytes=2**27,
+        answers_vary=False if ok else None,
+        provenance=provenance,
+    )
     arrays = {}
     if ok:
         answers = np.where(np.arange(k) < hits[:, None], np.arange(k), -1).astype(np.int32)
         seconds = nq / qps * np.linspace(0.95, 1.05, repeats) if repeats > 1 else np.array([nq / qps])
-        arrays = {"neighbors": answers, "distances": np.zeros((nq, k), np.float32),
-                  "hits": hits.astype(np.uint16),
-                  "hits_tied": np.asarray(hits if hits_tied is None else hits_tied).astype(np.uint16),
-                  "search_seconds": seconds}
+        arrays = {
+            "neighbors": answers,
+            "distances": np.zeros((nq, k), np.float32),
+            "hits": hits.astype(np.uint16),
+            "hits_tied": np.asarray(hits if hits_tied is None else hits_tied).astype(np.uint16),
+            "search_seconds": seconds,
+        }
         if mode == "single":
             spread = np.random.default_rng(seed).lognormal(0, 0.3, (repeats, nq))
             spread *= seconds[:, None] / spread.sum(axis=1, keepdims=True)

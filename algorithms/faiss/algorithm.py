@@ -90,7 +90,7 @@ class Flat(Algorithm):
                 margin = (shifted.shape[1] + 8) * 2.0**-22 * reach**2
                 last = {"l2": scores, "ip": -scores, "cosine": 1 - scores}[self.distance][:, -1]
                 kth = np.take_along_axis(distances, order, axis=1)[:, min(k, n) - 1]
-                still.append(rows[kth + margin >= last])
+                still.append(rows[~(kth + margin < last)])  # NaN is unsure
             if width == n:
                 break
             unsure, width = np.concatenate(still), min(n, 8 * width)

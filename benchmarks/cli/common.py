@@ -12,7 +12,7 @@ from rich.console import Console
 from benchmarks.errors import UserError
 from benchmarks.paths import DATA, RESULTS
 
-WIDE = 210  # columns that the widest table takes
+WIDE = 240  # columns that the widest table takes
 
 OK, POINTS_FAILED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
 

@@ -161,7 +161,7 @@ def resolve(options: argparse.Namespace) -> Choice:
     """Check everything that can be checked before data is fetched or an index is built."""
     known = find_algorithms()
     card = resolve_dataset(options.dataset, options.distance, options.queries)
-    sweep, path = load_sweep(card.name, options.config, known)
+    sweep, path = load_sweep(card.name, options.config, known, options.algorithm)
     names = list(dict.fromkeys(options.algorithm or sweep.algorithms))
     if not names:
         raise UserError(f"{path}: names no algorithm; add one, or pass --algorithm")

@@ -70,18 +70,17 @@ def is_hit(neighbors: np.ndarray, truth: np.ndarray) -> np.ndarray:
     return found[:, truth.shape[1] :]
 
 
-def count_hits_tied(neighbors: np.ndarray, distances: np.ndarray, truth: np.ndarray, kth: np.ndarray) -> np.ndarray:
+def count_hits_tied(hit: np.ndarray, neighbors: np.ndarray, distances: np.ndarray, kth: np.ndarray) -> np.ndarray:
     """As `count_hits`, but an id whose exact distance is no larger than the K-th, up to rounding, counts too.
 
     Args:
+        hit: bool (nq, k), of `is_hit`.
         neighbors: cleaned ids (nq, k).
         distances: their exact distances, float64 (nq, k), smaller is nearer.
-        truth: exact ids (nq, K').
-        kth: exact distance of the K'-th, float64 (nq).
+        kth: exact distance of the K-th, or of the last where the base is smaller, float64 (nq).
 
     Returns:
-        uint16 (nq), at most K' each.
+        uint16 (nq).
     """
     limit = kth + TIE_TOLERANCE * np.abs(kth)
-    counted = is_hit(neighbors, truth) | ((distances <= limit[:, None]) & (neighbors >= 0))
-    return np.minimum(counted.sum(axis=1), truth.shape[1]).astype(np.uint16)
+    return (hit | ((distances <= limit[:, None]) & (neighbors >= 0))).sum(axis=1).astype(np.uint16)

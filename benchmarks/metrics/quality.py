@@ -11,16 +11,16 @@ from benchmarks.statistics.intervals import bootstrap_mean_of_counts, wilson
 
 
 def parse_delta(text: str) -> Fraction:
-    """δ as the decimal that was typed, exactly.
+    """δ as the decimal, or the fraction, that was typed, exactly.
 
     Raises:
         ValueError: not a number in (0, 1].
     """
     try:
-        if not re.fullmatch(r"[0-9.]{1,40}(e-?[0-9]{1,2})?", text, re.IGNORECASE):
+        if not re.fullmatch(r"[0-9.]{1,40}(e-?[0-9]{1,2})?|[0-9]{1,9}/[0-9]{1,9}", text, re.IGNORECASE):
             raise ValueError
         delta = Fraction(text)
-    except ValueError:
+    except (ValueError, ZeroDivisionError):
         raise ValueError(f"δ must be a decimal such as 0.3, not '{text}'") from None
     if not 0 < delta <= 1:
         raise ValueError(f"δ must be above 0 and at most 1, not {text} (every query has recall ≥ 0)")

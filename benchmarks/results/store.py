@@ -109,7 +109,10 @@ class Store:
             with h5py.File(partial, "w") as file:
                 file.attrs[RECORD] = record.model_dump_json()
                 for name, array in arrays.items():
-                    packing = {"compression": "gzip", "compression_opts": 1, "shuffle": True} if array.ndim > 1 else {}
+                    # Floats do not shrink enough to be worth the wait.
+                    packing = (
+                        {"compression": "gzip", "compression_opts": 1, "shuffle": True} if name == "neighbors" else {}
+                    )
                     file.create_dataset(name, data=array, fletcher32=True, **packing)
             with partial.open("rb") as file:
                 os.fsync(file.fileno())

@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+import time
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -14,15 +15,17 @@ import numpy as np
 from benchmarks.cards import Value
 from benchmarks.data.prepare import Dataset
 from benchmarks.groundtruth.cache import GroundTruth
+from benchmarks.hardware import allowed_cpus
 from benchmarks.plan import BuildJob, Plan
-from benchmarks.results.judge import judge
 from benchmarks.results.schema import Identity, Machine, Provenance, ResultRecord
 from benchmarks.results.store import Store
 from benchmarks.runner.environment import Environment, EnvironmentFailure
+from benchmarks.runner.judge import judge
 from benchmarks.runner.supervise import Ending, Limits, watch
 from benchmarks.worker.protocol import BUILD_FILE, EVENTS_FILE, JUDGED_FILE
 
 WORK, INDEXES = ".work", ".indexes"
+KEEP_INDEX_SECONDS = 7 * 24 * 3600
 
 
 class Observer:
@@ -99,13 +102,23 @@ def execute(session: Session) -> list[ResultRecord]:
                 run.fail(list(job.points), "failed", missing[library])
     finally:
         shutil.rmtree(work, ignore_errors=True)
+        clear_indexes(session.store)
     return records
 
 
 def clear_work(store: Store) -> None:
     """Remove what a killed run left behind; the caller holds the folder's lock, so nothing there is in use."""
     shutil.rmtree(store.folder / WORK, ignore_errors=True)
+    clear_indexes(store)
     store.sweep()
+
+
+def clear_indexes(store: Store) -> None:
+    """Remove indexes that were not saved whole; a whole one waits a week for the run that goes on."""
+    for index in (store.folder / INDEXES).glob("*"):
+        saved = index / BUILD_FILE
+        if not saved.exists() or time.time() - saved.stat().st_mtime > KEEP_INDEX_SECONDS:
+            shutil.rmtree(index, ignore_errors=True)
 
 
 class JobRun:
@@ -146,10 +159,13 @@ class JobRun:
             self._remember(json.loads(saved.read_text()))
         current: Identity | None = None
         raised: dict | None = None
+        done = False  # how the process ends after that is of no interest
         process = session.runner.start(self.environment, job_file, self.log, session.threads)
         with closing(watch(process, output / EVENTS_FILE, session.limits)) as events:
             for event in events:
                 if isinstance(event, Ending):
+                    if done:
+                        return
                     if raised:
                         status = "out-of-memory" if raised["memory"] else "failed"
                         event = Ending(status, f"{raised['type']}: {raised['message'] or 'no message'}")
@@ -168,6 +184,9 @@ class JobRun:
                     session.observer.doing(self.job, "building", self.job.build_params)
                 elif event["event"] in ("built", "loaded"):
                     self._remember(event)
+                    done = event["event"] == "built" and saved.exists()
+                elif event["event"] == "finished":
+                    done = True
                 elif event["event"] == "point_started":
                     current = next(point for point in pending if point.hash() == event["point"])
                     session.observer.doing(self.job, "searching", current.search_params)
@@ -211,7 +230,7 @@ class JobRun:
         session.observer.doing(self.job, "judging", point.search_params)
         arrays = {path.stem: np.load(path) for path in folder.glob("*.npy")}
         try:
-            judged = judge(arrays.pop("neighbors"), session.dataset, session.truth, point.k, session.threads)
+            judged = judge(arrays.pop("neighbors"), session.dataset, session.truth, point.k, len(allowed_cpus()))
         except ValueError as error:
             self.fail([point], "invalid", str(error))
             return

@@ -1,12 +1,13 @@
 """Watches one worker: hands on its events, and ends it where it takes too long or too much memory."""
 
 import json
+import signal
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-POLL_SECONDS = 0.02
+POLL_SECONDS = 0.01
 OOM_COUNTER = Path("/proc/vmstat")
 
 
@@ -56,8 +57,7 @@ def watch(process, events_file: Path, limits: Limits) -> Iterator[dict | Ending]
             if not lines:
                 time.sleep(POLL_SECONDS)
     finally:
-        if process.poll() is None:
-            process.kill()
+        process.kill()  # a worker that is gone may have left helpers
 
 
 def _new_lines(path: Path, offset: int) -> tuple[list[bytes], int]:
@@ -83,8 +83,6 @@ def _ending_of(code: int, oom_kills_before: int | None) -> Ending:
 
 
 def _signal_name(number: int) -> str:
-    import signal
-
     try:
         return f"{number} ({signal.Signals(number).name})"
     except ValueError:

@@ -1,6 +1,7 @@
 """Runs workers in the library's own virtual environment on this machine, without a container."""
 
 import os
+import signal
 import subprocess
 from pathlib import Path
 
@@ -40,10 +41,14 @@ class VenvProcess:
             children = psutil.Process(self._process.pid).children(recursive=True)
         except psutil.Error:
             children = []
-        for process in (*children, self._process):
+        try:
+            os.killpg(self._process.pid, signal.SIGKILL)  # it leads a group of its own
+        except ProcessLookupError:
+            pass
+        for child in children:  # those that left the group
             try:
-                process.kill()
-            except (psutil.Error, ProcessLookupError):
+                child.kill()
+            except psutil.Error:
                 pass
         self._process.wait()
 

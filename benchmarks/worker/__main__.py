@@ -84,6 +84,17 @@ def prepare_index(algorithm, job, events):
     return can_save(algorithm)
 
 
+def plain(stats):
+    """What an adapter tells of itself, as JSON can hold it."""
+    facts = {}
+    for name, value in dict(stats or {}).items():
+        value = value.item() if isinstance(value, np.generic) else value
+        if not isinstance(value, (bool, int, float, str)) or value != value or value in (float("inf"), -float("inf")):
+            raise TypeError(f"stats: {name} must be a finite number, a boolean or a text, not {value!r}")
+        facts[str(name)] = value
+    return facts
+
+
 def run_point(algorithm, point, queries, job, events):
     """Measure one point, write its arrays, wait for the host."""
     output = Path(job["output"]) / point["id"]
@@ -99,7 +110,7 @@ def run_point(algorithm, point, queries, job, events):
         point=point["id"],
         answers_vary=bool(measured["answers_vary"]),
         search_peak_bytes=process.peak_memory_bytes(),
-        stats=algorithm.stats(),
+        stats=plain(algorithm.stats()),
     )
     while not (output / JUDGED_FILE).exists():
         time.sleep(0.002)
@@ -127,7 +138,7 @@ def run(job, events):
             stage=stage,
             point=point and point["id"],
             type=type(error).__name__,
-            message=str(error).strip()[:500],
+            message=str(error).strip()[:500].encode("utf-8", "backslashreplace").decode(),
             memory=isinstance(error, MemoryError),
             errno=getattr(error, "errno", None),
         )

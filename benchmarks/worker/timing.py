@@ -74,7 +74,7 @@ def stack_ids(answers, nq, k):
     for array in arrays:
         if array.ndim != 2 or array.dtype.kind not in "iu":
             raise ValueError(f"search must return an integer array (queries, k), not {array.dtype} {array.shape}")
-    if sum(len(array) for array in arrays) != nq:
+    if any(len(array) * len(arrays) != nq for array in arrays):
         raise ValueError(f"search returned {sum(len(array) for array in arrays)} rows for {nq} queries")
     if len({array.shape[1] for array in arrays}) == 1:
         found = arrays[0] if len(arrays) == 1 else np.concatenate(arrays)

@@ -18,8 +18,12 @@ def with_recall(hits, nq=100):
 
 
 def test_choose_by_each_filter(store):
-    for algorithm, k, mode, threads in (("a", 10, "batch", 1), ("a", 100, "batch", 1), ("b", 10, "single", 1),
-                                        ("b", 10, "batch", 4)):
+    for algorithm, k, mode, threads in (
+        ("a", 10, "batch", 1),
+        ("a", 100, "batch", 1),
+        ("b", 10, "single", 1),
+        ("b", 10, "batch", 4),
+    ):
         make_result(store, algorithm=algorithm, k=k, mode=mode, threads=threads)
     every = list(store.results())
     assert len(choose(every)) == 4
@@ -44,14 +48,17 @@ def test_nothing_found_says_what_there_is(store):
         choose([])
 
 
-@pytest.mark.parametrize("name, unlike, values, flag", [
-    ("data", {"base": "other"}, None, "--results-dir"),
-    ("queries", {"queries": "other", "truth": "t"}, None, "--results-dir"),
-    ("truth", {"truth": "abc", "seed": 1}, "abc", "--results-dir"),
-    ("distance", {"distance": "ip"}, "ip (1 points), l2 (1 points)", "--results-dir"),
-    ("k", {"k": 100}, "10 (1 points), 100 (1 points)", "--k"),
-    ("mode", {"mode": "single"}, "batch (1 points), single (1 points)", "--mode"),
-])
+@pytest.mark.parametrize(
+    "name, unlike, values, flag",
+    [
+        ("data", {"base": "other"}, None, "--results-dir"),
+        ("queries", {"queries": "other", "truth": "t"}, None, "--results-dir"),
+        ("truth", {"truth": "abc", "seed": 1}, "abc", "--results-dir"),
+        ("distance", {"distance": "ip"}, "ip (1 points), l2 (1 points)", "--results-dir"),
+        ("k", {"k": 100}, "10 (1 points), 100 (1 points)", "--k"),
+        ("mode", {"mode": "single"}, "batch (1 points), single (1 points)", "--mode"),
+    ],
+)
 def test_unlike_results_are_refused(store, name, unlike, values, flag):
     results = [make_result(store), make_result(store, **unlike)]
     with pytest.raises(UserError) as error:
@@ -62,11 +69,14 @@ def test_unlike_results_are_refused(store, name, unlike, values, flag):
     assert require_alike(results, speed=False, mix=True).startswith("mixed: ")
 
 
-@pytest.mark.parametrize("unlike, part", [
-    ({"threads": 4}, "threads 1 (1 points), 4 (1 points)"),
-    ({"cpu": "Other CPU", "seed": 1}, "Other CPU (8 CPUs)"),
-    ({"logical_cpus": 64, "seed": 1}, "Toy CPU (64 CPUs)"),
-])
+@pytest.mark.parametrize(
+    "unlike, part",
+    [
+        ({"threads": 4}, "threads 1 (1 points), 4 (1 points)"),
+        ({"cpu": "Other CPU", "seed": 1}, "Other CPU (8 CPUs)"),
+        ({"logical_cpus": 64, "seed": 1}, "Toy CPU (64 CPUs)"),
+    ],
+)
 def test_threads_and_machine_matter_only_for_speed(store, unlike, part):
     results = [make_result(store), make_result(store, **unlike)]
     assert require_alike(results, speed=False) is None
@@ -90,7 +100,9 @@ def test_nearest_point_of_each_algorithm(store):
     make_result(store, algorithm="c", status="failed")
     found = nearest(store.results())
     assert [(result.identity.algorithm, result.identity.search_params) for result in found] == [
-        ("a", {"ef": 20}), ("b", {"ef": 1})]
+        ("a", {"ef": 20}),
+        ("b", {"ef": 1}),
+    ]
     assert float(average_recall(found[0])) == 0.89
     assert [result.identity.search_params for result in nearest(store.results(), 0.95)][0] == {"ef": 30}
 

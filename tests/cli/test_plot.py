@@ -23,10 +23,22 @@ def coarse(monkeypatch):
 def store(tmp_path):
     store = Store(tmp_path / "results")
     for index, recall in enumerate((0.8, 0.9, 0.95)):
-        make_result(store, algorithm="faiss-hnsw", build={"M": 8}, search={"efSearch": 10 * 2**index},
-                    hits=graph_hits(recall, 200, seed=index), qps=9000 / 2**index)
-        make_result(store, algorithm="faiss-ivfflat", build={"n_list": 64}, search={"n_probe": 2**index},
-                    hits=partition_hits(recall, 200, seed=index), qps=8000 / 2**index)
+        make_result(
+            store,
+            algorithm="faiss-hnsw",
+            build={"M": 8},
+            search={"efSearch": 10 * 2**index},
+            hits=graph_hits(recall, 200, seed=index),
+            qps=9000 / 2**index,
+        )
+        make_result(
+            store,
+            algorithm="faiss-ivfflat",
+            build={"n_list": 64},
+            search={"n_probe": 2**index},
+            hits=partition_hits(recall, 200, seed=index),
+            qps=8000 / 2**index,
+        )
     make_result(store, algorithm="faiss-hnsw", build={"M": 8}, search={"efSearch": 64}, status="out-of-memory")
     return store
 
@@ -45,16 +57,19 @@ def plot(store, tmp_path, capsys):
     return run
 
 
-@pytest.mark.parametrize("options", [
-    (),
-    ("--metric", "robustness-0.1"),
-    ("--metric", "robustness-0.1@10", "--metric", "recall", "--versus", "qps"),
-    ("--metric", "qps", "--scale", "tail"),
-    ("--metric", "index-bytes", "--versus", "robustness-0.9"),
-    ("--curve",),
-    ("--distribution", "--recall", "0.8"),
-    ("--algorithm", "faiss-hnsw", "--k", "10", "--mode", "batch", "--threads", "1"),
-])
+@pytest.mark.parametrize(
+    "options",
+    [
+        (),
+        ("--metric", "robustness-0.1"),
+        ("--metric", "robustness-0.1@10", "--metric", "recall", "--versus", "qps"),
+        ("--metric", "qps", "--scale", "tail"),
+        ("--metric", "index-bytes", "--versus", "robustness-0.9"),
+        ("--curve",),
+        ("--distribution", "--recall", "0.8"),
+        ("--algorithm", "faiss-hnsw", "--k", "10", "--mode", "batch", "--threads", "1"),
+    ],
+)
 def test_figures_are_written_and_their_table_printed(plot, tmp_path, options):
     code, out, err = plot(*options)
     assert (code, err) == (0, "")
@@ -90,8 +105,11 @@ def test_default_name_tells_data_set_and_figure(plot, tmp_path, monkeypatch):
     plot("--curve", "--k", "10", out=None)
     plot("--distribution", out=None)
     assert sorted(path.name for path in (tmp_path / "plots").iterdir()) == [
-        "toyset-curve-k10.png", "toyset-distribution.png", "toyset-robustness-0.1@10+qps-vs-recall.png",
-        "toyset-robustness-vs-recall.png"]
+        "toyset-curve-k10.png",
+        "toyset-distribution.png",
+        "toyset-robustness-0.1@10+qps-vs-recall.png",
+        "toyset-robustness-vs-recall.png",
+    ]
 
 
 def refused(plot, *options, **where):
@@ -145,8 +163,8 @@ def test_threads_matter_only_for_speed(plot, store):
 
 
 def test_several_data_sets_need_a_name(plot, store):
-    make_result(store, dataset="other set")
-    assert "other_set (1), toyset (7)" in refused(plot)
+    make_result(store, dataset="other-set")
+    assert "other-set (1), toyset (7)" in refused(plot)
     for name in ("other set", "other_set", "cards/other_set.yml"):
         assert plot("--dataset", name)[0] == 0
 
@@ -172,12 +190,28 @@ def test_formats_and_paths(tmp_path):
         formats_of(None, "png,")
     assert paths_of(str(tmp_path), "a b", ["png"]) == [tmp_path / "a_b.png"]
     assert paths_of(str(tmp_path / "glove.6B"), "x", ["png", "svg"]) == [
-        tmp_path / "glove.6B.png", tmp_path / "glove.6B.svg"]
+        tmp_path / "glove.6B.png",
+        tmp_path / "glove.6B.svg",
+    ]
 
 
 def test_the_script(store, tmp_path):
-    done = subprocess.run([sys.executable, "plot.py", "--metric", "robustness-0.1", "--results-dir", store.folder,
-                           "--out", tmp_path / "x.svg"], cwd=ROOT, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [
+            sys.executable,
+            "plot.py",
+            "--metric",
+            "robustness-0.1",
+            "--results-dir",
+            store.folder,
+            "--out",
+            tmp_path / "x.svg",
+        ],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "x.svg").exists()
 

@@ -29,8 +29,17 @@ def test_builds_share_colour_and_marker_but_not_dash():
 
 def a_sheet():
     handles = [Line2D([], [], label=f"algorithm {number} " + "with many words " * 12) for number in range(3)]
-    figure, (panel, *_) = sheet("data: a title " * 8, "K = 10 · " * 20, rows=1, columns=1, panel=(6, 3),
-                                legend=handles, failed=handles[:1], notes=["how to read this " * 20], alert="mixed: k")
+    figure, (panel, *_) = sheet(
+        "data: a title " * 8,
+        "K = 10 · " * 20,
+        rows=1,
+        columns=1,
+        panel=(6, 3),
+        legend=handles,
+        failed=handles[:1],
+        notes=["how to read this " * 20],
+        alert="mixed: k",
+    )
     panel.plot([0, 1], [0, 1])
     return figure, panel
 

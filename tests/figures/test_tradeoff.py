@@ -17,10 +17,22 @@ RECALLS = (0.7, 0.8, 0.9, 0.95, 0.98)
 def store(tmp_path):
     store = Store(tmp_path)
     for index, recall in enumerate(RECALLS):
-        make_result(store, algorithm="faiss-hnsw", build={"M": 8}, search={"efSearch": 10 * 2**index},
-                    hits=graph_hits(recall, 300, seed=index), qps=9000 / 2**index)
-        make_result(store, algorithm="faiss-ivfflat", build={"n_list": 64}, search={"n_probe": 2**index},
-                    hits=partition_hits(recall, 300, seed=index), qps=8000 / 2**index)
+        make_result(
+            store,
+            algorithm="faiss-hnsw",
+            build={"M": 8},
+            search={"efSearch": 10 * 2**index},
+            hits=graph_hits(recall, 300, seed=index),
+            qps=9000 / 2**index,
+        )
+        make_result(
+            store,
+            algorithm="faiss-ivfflat",
+            build={"n_list": 64},
+            search={"n_probe": 2**index},
+            hits=partition_hits(recall, 300, seed=index),
+            qps=8000 / 2**index,
+        )
     make_result(store, algorithm="faiss-hnsw", build={"M": 8}, search={"efSearch": 640}, status="out-of-memory")
     return store
 
@@ -46,14 +58,16 @@ def plotted(panel, label):
 
 def bars(panel):
     """Error bars as {(start, end)} in data coordinates."""
-    return {tuple(np.round(segment.ravel(), 9)) for collection in panel.collections
-            for segment in collection.get_segments()}
+    return {
+        tuple(np.round(segment.ravel(), 9)) for collection in panel.collections for segment in collection.get_segments()
+    }
 
 
 def test_one_panel_for_each_metric(store):
     figure = draw(store, ["robustness-0.1", "robustness-0.5", "robustness-0.7", "robustness-0.9"])
     assert [panel.get_ylabel() for panel in figure.axes] == [
-        f"Robustness-{delta}@10" for delta in ("0.1", "0.5", "0.7", "0.9")]
+        f"Robustness-{delta}@10" for delta in ("0.1", "0.5", "0.7", "0.9")
+    ]
     assert {panel.get_xlabel() for panel in figure.axes} == {"Recall@10"}
 
 
@@ -92,8 +106,9 @@ def test_lines_are_joined_by_ascending_recall(store):
 
 
 def test_against_a_speed_only_the_front_is_joined(store):
-    make_result(store, algorithm="faiss-hnsw", build={"M": 8}, search={"efSearch": 5},
-                hits=graph_hits(0.5, 300), qps=10)  # slow and bad
+    make_result(
+        store, algorithm="faiss-hnsw", build={"M": 8}, search={"efSearch": 5}, hits=graph_hits(0.5, 300), qps=10
+    )  # slow and bad
     panel = draw(store, ["recall"], "qps").axes[0]
     joined, loose = plotted(panel, "faiss-hnsw")
     assert joined.get_linestyle() != "None" and loose.get_linestyle() == "None" and loose.get_alpha() < 0.5
@@ -126,8 +141,12 @@ def test_seeds_and_mixed_results_are_lines_of_their_own(store):
         make_result(store, algorithm="faiss-hnsw", build={"M": 8}, search={"efSearch": 10}, seed=seed, k=k)
     points = measure(store.results(), [x, y])
     lines = lines_of(points, styles(["faiss-hnsw", "faiss-ivfflat"]), speed=False)
-    assert [line.label for line in lines] == ["faiss-hnsw seed=0, k=10", "faiss-hnsw seed=0, k=100",
-                                              "faiss-hnsw seed=1, k=10", "faiss-ivfflat"]
+    assert [line.label for line in lines] == [
+        "faiss-hnsw seed=0, k=10",
+        "faiss-hnsw seed=0, k=100",
+        "faiss-hnsw seed=1, k=10",
+        "faiss-ivfflat",
+    ]
 
 
 def test_shares_are_zoomed_and_stay_at_most_one(store):

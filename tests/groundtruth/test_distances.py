@@ -65,19 +65,13 @@ def test_threads_blocks_and_memory_maps_change_nothing(distance, tmp_path):
     rng = np.random.default_rng(3)
     base, queries = vectors(rng, 500, 40, "float32"), vectors(rng, 333, 40, "float32")
     ids = rng.integers(-1, 500, (333, 21))
-    expected = np.vstack(
-        [exact_distances(base, queries[i : i + 1], ids[i : i + 1], distance) for i in range(333)]
-    )
+    expected = np.vstack([exact_distances(base, queries[i : i + 1], ids[i : i + 1], distance) for i in range(333)])
     base.tofile(tmp_path / "base")
     mapped = np.memmap(tmp_path / "base", np.float32, "r", shape=base.shape)
     for threads in (1, 2, 3):
-        np.testing.assert_array_equal(
-            exact_distances(mapped, queries, ids, distance, threads=threads), expected
-        )
+        np.testing.assert_array_equal(exact_distances(mapped, queries, ids, distance, threads=threads), expected)
     wide = np.tile(ids, (1, 200))  # one query is more than one block
-    np.testing.assert_array_equal(
-        exact_distances(base, queries[:3], wide[:3], distance)[:, :21], expected[:3]
-    )
+    np.testing.assert_array_equal(exact_distances(base, queries[:3], wide[:3], distance)[:, :21], expected[:3])
 
 
 @pytest.mark.parametrize("distance", DISTANCES)

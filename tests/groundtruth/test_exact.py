@@ -222,9 +222,7 @@ def test_scikit_learn_finds_the_same():
     base, queries = normal(83, 3000, 24), normal(84, 50, 24)
     for distance, metric in (("l2", "sqeuclidean"), ("cosine", "cosine")):
         truth = exact_neighbors(base, queries, distance, 50, threads=2)
-        oracle = NearestNeighbors(n_neighbors=50, algorithm="brute", metric=metric).fit(
-            base.astype(np.float64)
-        )
+        oracle = NearestNeighbors(n_neighbors=50, algorithm="brute", metric=metric).fit(base.astype(np.float64))
         near, ids = oracle.kneighbors(queries.astype(np.float64))
         np.testing.assert_array_equal(truth.neighbors, ids)
         np.testing.assert_allclose(truth.distances, near, rtol=1e-9)

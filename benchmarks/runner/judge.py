@@ -7,7 +7,7 @@ import numpy as np
 from benchmarks.data.prepare import Dataset
 from benchmarks.groundtruth.cache import GroundTruth
 from benchmarks.groundtruth.distances import exact_distances
-from benchmarks.metrics.hits import clean_neighbors, count_hits, count_hits_tied
+from benchmarks.metrics.hits import clean_neighbors, count_hits_tied, is_hit
 
 
 class Judged(NamedTuple):
@@ -39,10 +39,13 @@ def judge(ids: np.ndarray, dataset: Dataset, truth: GroundTruth, k: int, threads
     )
     top = min(k, dataset.n)
     exact, kth = truth.neighbors[:, :top], truth.distances[:, top - 1]
+    hit = is_hit(cleaned.neighbors, exact)
+    with np.errstate(over="ignore"):  # a distance beyond float32 is stored as infinity
+        stored = distances.astype(np.float32)
     arrays = {
         "neighbors": cleaned.neighbors,
-        "distances": distances.astype(np.float32),
-        "hits": count_hits(cleaned.neighbors, exact),
-        "hits_tied": count_hits_tied(cleaned.neighbors, distances, exact, kth),
+        "distances": stored,
+        "hits": hit.sum(axis=1).astype(np.uint16),
+        "hits_tied": count_hits_tied(hit, cleaned.neighbors, distances, kth),
     }
     return Judged(arrays, cleaned.repeated, cleaned.missing)

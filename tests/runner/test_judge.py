@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from benchmarks.groundtruth.cache import GroundTruth
 from benchmarks.groundtruth.exact import exact_neighbors
-from benchmarks.results.judge import judge
+from benchmarks.runner.judge import judge
 
 K = 4
 

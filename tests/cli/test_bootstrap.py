@@ -1,0 +1,21 @@
+import ast
+import sys
+
+from benchmarks.bootstrap import NEEDED
+from benchmarks.paths import ROOT
+
+
+def test_every_package_that_is_imported_is_looked_for():
+    imported = set()
+    for path in (ROOT / "benchmarks").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Import):
+                imported |= {alias.name.split(".")[0] for alias in node.names}
+            elif isinstance(node, ast.ImportFrom) and node.level == 0:
+                imported.add(node.module.split(".")[0])
+    assert imported - {"benchmarks"} - sys.stdlib_module_names <= set(NEEDED)
+
+
+def test_the_first_file_runs_on_an_old_python():
+    for name in ("run.py", "plot.py", "benchmarks/bootstrap.py", "benchmarks/__init__.py"):
+        ast.parse((ROOT / name).read_text(), feature_version=(3, 6))
