@@ -165,7 +165,7 @@ def test_threads_matter_only_for_speed(plot, store):
 def test_several_data_sets_need_a_name(plot, store):
     make_result(store, dataset="other-set")
     assert "other-set (1), toyset (7)" in refused(plot)
-    for name in ("other set", "other_set", "cards/other_set.yml"):
+    for name in ("other-set", "cards/other-set.yml"):
         assert plot("--dataset", name)[0] == 0
 
 
