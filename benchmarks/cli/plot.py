@@ -21,7 +21,7 @@ from benchmarks.metrics.registry import Measured, Metric, definitions, parse_met
 from benchmarks.metrics.table import DELTAS
 from benchmarks.paths import PLOTS
 from benchmarks.results.schema import label
-from benchmarks.results.store import Store
+from benchmarks.results.store import Store, folder_name
 
 METRICS = ("robustness-0.1", "robustness-0.5", "robustness-0.9")
 CURVE_METRICS = ("recall", *(f"robustness-{delta}" for delta in DELTAS))
@@ -182,9 +182,8 @@ def dataset_of(store: Store, name: str | None) -> str:
             raise UserError(f"several data sets were measured; choose one with --dataset: {listing}")
         return next(iter(counts))
     for candidate in (name, Path(name).stem):  # a card or a file may be given by its path, as to run.py
-        folder = re.sub(r"[^A-Za-z0-9._-]+", "_", candidate)
-        if folder in counts:
-            return folder
+        if folder_name(candidate) in counts:
+            return folder_name(candidate)
     raise UserError(f"no results of data set '{name}' in {store.folder}; there are: {listing}")
 
 

@@ -75,7 +75,7 @@ class Result:
             return file[name][...]
 
 
-def _folder_name(dataset: str) -> str:
+def folder_name(dataset: str) -> str:
     """The data set's name, or where it is no plain file name, as much of it as is plain and a hash of it."""
     safe = re.sub(r"[^A-Za-z0-9._-]+", "_", dataset)
     if safe == dataset and not safe.startswith("."):
@@ -92,7 +92,7 @@ class Store:
     def path(self, identity: Identity) -> Path:
         """Where the point's file is, whether it exists or not."""
         name = re.sub(r"[^A-Za-z0-9=.,_-]+", "_", identity.label())[:100]
-        return self.folder / _folder_name(identity.dataset) / identity.algorithm / f"{name}-{identity.hash()}.hdf5"
+        return self.folder / folder_name(identity.dataset) / identity.algorithm / f"{name}-{identity.hash()}.hdf5"
 
     def log_path(self, identity: Identity, build_hash: str) -> Path:
         """Log of the workers that build and search the identity's index."""
@@ -150,7 +150,7 @@ class Store:
 
     def files(self, dataset: str | None = None) -> list[Path]:
         """Result files, of one data set or of all."""
-        folder = _folder_name(dataset) if dataset is not None else "*"
+        folder = folder_name(dataset) if dataset is not None else "*"
         return sorted(path for path in self.folder.glob(f"{folder}/*/*.hdf5") if not path.name.startswith("."))
 
     def results(self, dataset: str | None = None, warn=lambda line: None) -> Iterator[Result]:

@@ -164,8 +164,9 @@ def test_threads_matter_only_for_speed(plot, store):
 
 def test_several_data_sets_need_a_name(plot, store):
     make_result(store, dataset="other-set")
-    assert "other-set (1), toyset (7)" in refused(plot)
-    for name in ("other-set", "cards/other-set.yml"):
+    make_result(store, dataset="with space")
+    assert "other-set (1), toyset (7), with_space-" in refused(plot)
+    for name in ("other-set", "cards/other-set.yml", "with space", "cards/with space.yml"):
         assert plot("--dataset", name)[0] == 0
 
 
