@@ -15,7 +15,7 @@ from benchmarks.cli.common import Parser, add_results_dir, guarded, positive, wa
 from benchmarks.errors import UserError
 from benchmarks.figures.curve import draw_curve
 from benchmarks.figures.distribution import draw_distribution
-from benchmarks.figures.theme import FORMATS, save
+from benchmarks.figures.theme import FORMATS, save, styles
 from benchmarks.figures.tradeoff import Point, draw_tradeoff, measure, short, shows_speed
 from benchmarks.metrics.registry import Measured, Metric, definitions, parse_metric
 from benchmarks.metrics.table import DELTAS
@@ -122,8 +122,10 @@ def plot(args: argparse.Namespace) -> None:
     formats = formats_of(args.out, args.format)
     store = Store(args.results_dir)
     dataset = dataset_of(store, args.dataset)
+    results = list(store.results(dataset, warn))
+    look = styles(result.identity.algorithm for result in results)  # the same whatever is left out
     selected = choose(
-        store.results(dataset, warn),
+        results,
         algorithms=args.algorithm,
         ks=ks_of(args.k, shown),
         mode=args.mode,
@@ -132,7 +134,7 @@ def plot(args: argparse.Namespace) -> None:
     mixed = require_alike(selected, speed=shows_speed(shown), mix=args.mix)
     if shown:
         points = measure(selected, shown)
-        figure = draw_tradeoff(points, metrics, versus, scale=args.scale or "linear", mixed=mixed)
+        figure = draw_tradeoff(points, metrics, versus, scale=args.scale or "linear", mixed=mixed, look=look)
         what = "+".join(item.name for item in metrics) if args.metric else "robustness"
         what += f"-vs-{versus.name}"
         columns = list({item.name: item for item in shown}.values())
@@ -140,7 +142,7 @@ def plot(args: argparse.Namespace) -> None:
         recall = args.recall or 0.9
         near = nearest(selected, recall)
         draw, what = (draw_curve, "curve") if args.curve else (draw_distribution, "distribution")
-        figure = draw(near, selected, recall=recall, mixed=mixed)
+        figure = draw(near, selected, recall=recall, mixed=mixed, look=look)
         one_hit = f"robustness-1/{max(result.identity.k for result in near)}"
         names = CURVE_METRICS if args.curve else ("recall", one_hit, "robustness-1")
         columns = [parse_metric(name) for name in names]

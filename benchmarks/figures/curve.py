@@ -7,7 +7,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from benchmarks.analysis.select import FIELDS, average_recall, describe, failures, varying
-from benchmarks.figures.theme import failure_handles, sheet, styles, themed
+from benchmarks.figures.theme import Style, failure_handles, sheet, styles, themed
 from benchmarks.figures.tradeoff import set_share_axis
 from benchmarks.metrics.quality import robustness_of
 from benchmarks.metrics.registry import Measured
@@ -48,7 +48,12 @@ def recall_note(points: Sequence[Result], recall: float) -> list[str]:
 
 @themed
 def draw_curve(
-    points: Sequence[Result], results: Sequence[Result], *, recall: float = 0.9, mixed: str | None = None
+    points: Sequence[Result],
+    results: Sequence[Result],
+    *,
+    recall: float = 0.9,
+    mixed: str | None = None,
+    look: dict[str, Style] | None = None,
 ) -> Figure:
     """Robustness for every δ of one operating point of each algorithm.
 
@@ -57,8 +62,9 @@ def draw_curve(
         results: all that were selected; the failed ones among them are named.
         recall: what the points were chosen by.
         mixed: note for a figure of unlike results.
+        look: style of each algorithm; by those that are drawn if not given.
     """
-    look = styles(result.identity.algorithm for result in results)
+    look = look or styles(result.identity.algorithm for result in results)
     variants, labels = _variants(points), point_labels(points)
     figure, (panel,) = sheet(
         f"{points[0].identity.dataset}: robustness curve near recall {recall:g}",

@@ -52,7 +52,12 @@ def spread_of(hits: np.ndarray, denominator: int) -> Spread:
 
 @themed
 def draw_distribution(
-    points: Sequence[Result], results: Sequence[Result], *, recall: float = 0.9, mixed: str | None = None
+    points: Sequence[Result],
+    results: Sequence[Result],
+    *,
+    recall: float = 0.9,
+    mixed: str | None = None,
+    look: dict[str, Style] | None = None,
 ) -> Figure:
     """Share of queries at each recall, for one operating point of each algorithm.
 
@@ -61,8 +66,9 @@ def draw_distribution(
         results: all that were selected; the failed ones among them are named.
         recall: what the points were chosen by.
         mixed: note for a figure of unlike results.
+        look: style of each algorithm; by those that are drawn if not given.
     """
-    look = styles(result.identity.algorithm for result in results)
+    look = look or styles(result.identity.algorithm for result in results)
     spreads = [spread_of(result.hits, result.record.denominator) for result in points]
     together = len(points) <= TOGETHER and len({len(spread.labels) for spread in spreads}) == 1
     columns = 1 if together else min(len(points), 2 if len(points) in (2, 4) else 3)

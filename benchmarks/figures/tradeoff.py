@@ -120,6 +120,7 @@ def draw_tradeoff(
     *,
     scale: str = "linear",
     mixed: str | None = None,
+    look: dict[str, Style] | None = None,
 ) -> Figure:
     """One panel for each metric, against `versus`.
 
@@ -129,16 +130,17 @@ def draw_tradeoff(
         versus: for the horizontal axis.
         scale: of shares: `linear`, zoomed to the points; or `tail`, logarithmic in the distance to 1.
         mixed: note for a figure of unlike results.
+        look: style of each algorithm; by those that are drawn if not given.
     """
     results = [point.result for point in points]
-    look = styles(result.identity.algorithm for result in results)
+    look = look or styles(result.identity.algorithm for result in results)
     lines = lines_of(points, look, shows_speed([versus, *metrics]))
     ks = {result.identity.k for result in results}
     k = ks.pop() if len(ks) == 1 else None
     stems = listed(dict.fromkeys(_stem(metric) for metric in metrics))
     columns = min(len(metrics), COLUMNS)
     figure, panels = sheet(
-        f"{results[0].identity.dataset}: {stems} against {versus.name.split('@')[0]}",
+        f"{results[0].identity.dataset}: {stems} against {_word(versus.name.split('@')[0])}",
         describe(results),
         alert=mixed,
         rows=math.ceil(len(metrics) / columns),
@@ -172,7 +174,12 @@ def draw_tradeoff(
 def _stem(metric: Metric) -> str:
     """Name without its arguments: `robustness`, `latency`, `qps-best`."""
     template = metric.definition.template
-    return template.split("-")[0] if "{" in template else template
+    return _word(template.split("-")[0] if "{" in template else template)
+
+
+def _word(name: str) -> str:
+    """A metric's name inside a sentence."""
+    return name.replace("qps", "QPS")
 
 
 def _draw_points(panel: Axes, points: Sequence[Point], x: Metric, y: Metric, line: Line, faint: bool) -> None:
@@ -215,7 +222,7 @@ def _notes(points: Sequence[Point], metrics: Sequence[Metric], versus: Metric) -
         if (value := point.values[metric.name]) and value.low is not None
     }
     parts = ["95 % intervals over queries"] if "quality" in kinds else []
-    parts += ["slowest and fastest pass of qps"] if "speed" in kinds else []
+    parts += ["slowest and fastest repeat of QPS"] if "speed" in kinds else []
     notes = [f"Bars: {'; '.join(parts)}."] if parts else []
     if shows_speed([*metrics, versus]):
         notes.append(
