@@ -60,6 +60,7 @@ class Flat(Algorithm):
 
     def build(self, base, *, distance, threads, seed, learn=None):
         faiss.omp_set_num_threads(threads)
+        faiss.cvar.distance_compute_blas_threshold = 1  # its default scans memory where a block is small
         self.base, self.distance = base, distance
         self.centre = np.mean(base, axis=0, dtype=np.float64) if distance == "l2" else np.zeros(base.shape[1])
         self.index = faiss.IndexFlat(base.shape[1], faiss.METRIC_L2 if distance == "l2" else faiss.METRIC_INNER_PRODUCT)
