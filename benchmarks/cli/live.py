@@ -1,4 +1,4 @@
-"""What a person sees: the plan, a live table while it runs, the summary when it is done."""
+"""What a person sees before and while it runs: the plan, and a live table."""
 
 import time
 from collections import Counter
@@ -9,12 +9,8 @@ from rich.markup import escape
 from rich.table import Table
 
 from benchmarks.cards import Value
-from benchmarks.cli.common import WIDE
-from benchmarks.metrics.registry import Measured, parse_metric
-from benchmarks.metrics.table import DELTAS
 from benchmarks.plan import BuildJob, Plan
 from benchmarks.results.schema import ResultRecord, label
-from benchmarks.results.store import Result
 from benchmarks.runner.execute import Observer
 
 
@@ -150,86 +146,6 @@ class LiveTable(Observer):
                 style="bold" if running else "",
             )
         return table
-
-
-def print_summary(console: Console, results: list[Result], plan: Plan) -> None:
-    """One row per operating point: recall, robustness and speed, each with its interval."""
-    metrics = [parse_metric("recall"), *(parse_metric(f"robustness-{delta}") for delta in DELTAS), parse_metric("qps")]
-    request = plan.request
-    table = Table(
-        title=f"{request.data.name}, k = {request.k}, mode {request.mode}, threads {request.threads}, "
-        f"n = {request.data.nq:,} queries",
-        title_justify="left",
-    )
-    for heading in ("algorithm", "operating point", "recall", *(f"R-{delta}" for delta in DELTAS), "QPS"):
-        table.add_column(
-            heading, justify="left" if heading in ("algorithm", "operating point") else "right", overflow="fold"
-        )
-    untouched = untouched_parameters(plan)
-    order = [algorithm.name for algorithm, _ in request.algorithms]
-
-    def rank(result):
-        identity = result.identity
-        values = [
-            (isinstance(value, str), value)
-            for value in (*identity.build_params.values(), identity.seed, *identity.search_params.values())
-        ]
-        return order.index(identity.algorithm), values
-
-    for result in sorted(results, key=rank):
-        identity = result.identity
-        seed = {"seed": identity.seed} if len(request.seeds) > 1 else {}
-        point = label({**identity.build_params, **identity.search_params, **seed}, untouched[identity.algorithm])
-        if result.ok:
-            narrow = console.width < WIDE
-            values = [
-                _cell(metric.compute(result), metric.definition.kind, "\n" if narrow else " ") for metric in metrics
-            ]
-            table.add_row(identity.algorithm, point, *values)
-        else:
-            table.add_row(identity.algorithm, point, result.record.status, *[""] * (len(metrics) - 1), style="red")
-    console.print(table)
-    console.print(
-        "Each value with its 95 % interval over the queries; R-δ is the share of queries with recall ≥ δ. "
-        "QPS: median, with the slowest and fastest repeat.",
-        highlight=False,
-        soft_wrap=True,
-        style="dim",
-    )
-    _print_failures(console, [result for result in results if not result.ok], untouched)
-    for result in results:
-        if result.record.answers_vary:
-            console.print(
-                f"note: {result.identity.algorithm} {escape(result.identity.label())} returned other ids in a "
-                "later repeat; those of the first are counted",
-                highlight=False,
-                soft_wrap=True,
-            )
-
-
-def _print_failures(console: Console, failed: list[Result], untouched: dict[str, set[str]]) -> None:
-    """One line per cause: points that failed for the same reason share it."""
-    causes: dict[tuple, list[str]] = {}
-    for result in failed:
-        record, identity = result.record, result.identity
-        point = label({**identity.build_params, **identity.search_params}, untouched[identity.algorithm])
-        causes.setdefault((identity.algorithm, record.status, record.reason, record.log), []).append(point)
-    for (algorithm, status, reason, log), points in causes.items():
-        more = f" and {len(points) - 1} more" if len(points) > 1 else ""
-        where = f" (log: {log})" if log else ""
-        console.print(
-            f"[red]{algorithm} {escape(points[0])}{more}: {status}: {escape(reason or '')}{escape(where)}[/]",
-            highlight=False,
-            soft_wrap=True,
-        )
-
-
-def _cell(measured: Measured | None, kind: str, between: str) -> str:
-    if measured is None:
-        return ""
-    form = ",.0f" if kind == "speed" else ".4f"
-    interval = f"{measured.low:{form}}–{measured.high:{form}}" if measured.low is not None else ""
-    return f"{measured.value:{form}}{between}[dim]{interval}[/]"
 
 
 def _duration(seconds: float) -> str:

@@ -20,7 +20,8 @@ from benchmarks.cli.common import (
     positive,
     warn,
 )
-from benchmarks.cli.live import LiveTable, print_plan, print_summary
+from benchmarks.cli.live import LiveTable, print_plan
+from benchmarks.cli.summary import print_summary
 from benchmarks.data.prepare import prepare, resolve_dataset
 from benchmarks.errors import UserError
 from benchmarks.groundtruth.cache import ground_truth
