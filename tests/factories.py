@@ -35,6 +35,8 @@ def make_result(
     logical_cpus: int = 8,
     index_bytes: int | None = 100_000,
     build_seconds: float | None = 2.0,
+    code: str = "0" * 64,
+    measured_at: str = "2026-01-01T00:00:00+00:00",
 ) -> Result:
     """Write one result to the store and read it back.
 
@@ -64,12 +66,12 @@ def make_result(
     )
     machine = Machine(cpu=cpu, logical_cpus=logical_cpus, memory_bytes=2**34, kernel="Linux 6.1")
     provenance = Provenance(
-        measured_at="2026-01-01T00:00:00Z",
+        measured_at=measured_at,
         command="python run.py",
         git_revision="0" * 40,
         git_dirty=False,
         runner="venv",
-        code_sha256="0" * 64,
+        code_sha256=code,
         environment="0" * 16,
         machine=machine,
     )

@@ -26,20 +26,20 @@ def _machine(result: Result) -> str:
 
 
 FIELDS = {
-    "data": Field(lambda result: result.identity.base_sha256, "--results-dir"),
-    "queries": Field(lambda result: result.identity.queries_sha256, "--results-dir"),
+    "data": Field(lambda result: result.identity.base_sha256, "--data"),
+    "queries": Field(lambda result: result.identity.queries_sha256, "--data"),
     "truth": Field(lambda result: result.record.truth, "--results-dir"),
-    "distance": Field(lambda result: result.identity.distance, "--results-dir"),
+    "distance": Field(lambda result: result.identity.distance, "--distance"),
     "k": Field(lambda result: result.identity.k, "--k"),
     "mode": Field(lambda result: result.identity.mode, "--mode"),
-    "threads": Field(lambda result: result.identity.threads, "--threads", speed_only=True),
+    "threads": Field(lambda result: result.identity.threads, "--threads"),
     "machine": Field(_machine, "--results-dir", speed_only=True),
 }
 HASHES = ("data", "queries", "truth")  # shown by their first digits
 
 
 def comparable(result: Result, speed: bool) -> tuple:
-    """What two results must share to be shown together; with threads and machine where a speed is shown."""
+    """What two results must share to be shown together; with the machine where a speed is shown."""
     return tuple(field.of(result) for field in FIELDS.values() if speed or not field.speed_only)
 
 
@@ -50,8 +50,12 @@ def choose(
     ks: Sequence[int] = (),
     mode: str | None = None,
     threads: int | None = None,
+    distance: str | None = None,
+    data: str | None = None,
 ) -> list[Result]:
-    """Results of the algorithms, K, mode and threads asked for; an empty or None filter lets all pass.
+    """Results of what is asked for; an empty or None filter lets all pass.
+
+    `data` is how the hash of the base vectors or of the queries begins.
 
     Raises:
         UserError: there are none, or none of an algorithm that was named; says what there is.
@@ -72,13 +76,33 @@ def choose(
         and (not ks or result.identity.k in ks)
         and mode in (None, result.identity.mode)
         and threads in (None, result.identity.threads)
+        and distance in (None, result.identity.distance)
+        and (
+            not data or result.identity.base_sha256.startswith(data) or result.identity.queries_sha256.startswith(data)
+        )
     ]
     if not chosen:
         asked = [f"--algorithm {name}" for name in algorithms] + [f"--k {k}" for k in ks]
         asked += [f"--mode {mode}"] if mode else []
         asked += [f"--threads {threads}"] if threads else []
+        asked += [f"--distance {distance}"] if distance else []
+        asked += [f"--data {data}"] if data else []
         raise UserError(f"no results for {' '.join(asked)}; {inventory(results)}")
     return chosen
+
+
+def of_newest_code(results: Iterable[Result]) -> tuple[list[Result], list[Result]]:
+    """Split into what each algorithm's newest code measured, and what older code did.
+
+    An adapter, or the pins of its library, may have changed between two runs; a curve through both would be of none.
+    """
+    results, newest = list(results), {}
+    for result in results:
+        name, made = result.identity.algorithm, result.record.provenance
+        if name not in newest or made.measured_at > newest[name].measured_at:
+            newest[name] = made
+    old = [r for r in results if r.record.provenance.code_sha256 != newest[r.identity.algorithm].code_sha256]
+    return [result for result in results if result not in old], old
 
 
 def inventory(results: Iterable[Result]) -> str:
@@ -105,7 +129,7 @@ def require_alike(results: Sequence[Result], *, speed: bool, mix: bool = False) 
 
     Args:
         results: what is to be shown.
-        speed: whether a speed metric is among what is shown, so that threads and machine matter.
+        speed: whether a speed metric is among what is shown, so that the machine matters.
         mix: allow it.
 
     Raises:

@@ -26,7 +26,7 @@ HOW_TO_READ = """
 Read a line from left to right. The average recalls are about the same, so by the usual yardstick there is nothing to
 choose. Robustness-0.1 is the share of queries that got at least one of their ten true neighbours, robustness-0.9 the
 share that got nine or more: who leads at one end may trail at the other. What lies between the brackets is the 95 %
-interval; where two of them overlap, this many queries cannot tell the indexes apart.
+interval over the queries: where two of them do not overlap the indexes differ, where they do it takes a paired test.
 
 Figures in {plots}:
   *-robustness-vs-recall.png   at equal recall (a vertical line), the higher curve leaves fewer queries behind
@@ -47,7 +47,7 @@ def run() -> int:
         if codes[-1] > POINTS_FAILED:
             return codes[-1]
         for arguments in FIGURES:
-            codes.append(_command("plot.py", "--dataset", dataset, *options, *arguments))
+            codes.append(_command("plot.py", "--quiet", "--dataset", dataset, *options, *arguments))
     print(f"\n── What to look at (made in {time.monotonic() - start:.0f} s)")
     for dataset, _, _ in DATASETS:
         print("\n".join(["", *what_to_look_at(dataset, list(Store(RESULTS).results(dataset)))]))

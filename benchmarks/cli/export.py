@@ -14,6 +14,8 @@ from benchmarks.metrics.table import (
 )
 from benchmarks.results.store import Store
 
+FORMATS = ("csv", "json", "parquet")
+
 
 def run(options) -> int:
     """Write the table, or the meaning of its columns."""
@@ -71,7 +73,7 @@ def main(argv: list[str] | None = None) -> None:
         description="One row per operating point. In JSON, build, search and versions are objects; in CSV and Parquet\n"
         "they are JSON text. What a point does not have (a failed one, latency in batch mode) is null.",
     )
-    parser.add_argument("--format", choices=["csv", "json", "parquet"], default="csv", help="default: csv")
+    parser.add_argument("--format", choices=FORMATS, help="default: what --out ends in, else csv")
     parser.add_argument("--dataset", metavar="NAME", help="only this data set (default: all)")
     parser.add_argument(
         "--metric",
@@ -84,4 +86,6 @@ def main(argv: list[str] | None = None) -> None:
     parser.add_argument("--out", type=folder, metavar="FILE", help="default: standard output")
     add_results_dir(parser)
     options = parser.parse_args(argv)
+    ending = options.out.suffix[1:].lower() if options.out else ""
+    options.format = options.format or (ending if ending in FORMATS else "csv")
     guarded(lambda: run(options))

@@ -15,7 +15,7 @@ from benchmarks.runner.execute import Observer
 
 
 def untouched_parameters(plan: Plan) -> dict[str, set[str]]:
-    """For each algorithm the parameters that stay at their default in every point of the plan: not worth a word."""
+    """For each algorithm the search parameters that stay at their default in every point: not worth a word."""
     untouched = {}
     points = [*(point for job in plan.jobs for point in job.points), *plan.complete]
     for algorithm, _ in plan.request.algorithms:
@@ -25,7 +25,7 @@ def untouched_parameters(plan: Plan) -> dict[str, set[str]]:
         untouched[algorithm.name] = {
             name
             for name, parameter in algorithm.offer.parameters.items()
-            if all(item[name] == parameter.default for item in values)
+            if parameter.stage == "search" and all(item[name] == parameter.default for item in values)
         }
     return untouched
 
@@ -58,7 +58,7 @@ def print_plan(console: Console, plan: Plan, origins: dict[str, str]) -> None:
             seed = f" seed={job.seed}" if len(request.seeds) > 1 else ""
             searches = " ".join(label(point.search_params, hidden) for point in job.points)
             console.print(
-                f"    {label(job.build_params, hidden)}{seed}: {searches}", highlight=False, soft_wrap=True, style="dim"
+                f"    {label(job.build_params)}{seed}: {searches}", highlight=False, soft_wrap=True, style="dim"
             )
     for skip in plan.skips:
         params = f" {label(skip.params)}" if skip.params else ""
@@ -100,10 +100,10 @@ class LiveTable(Observer):
     def doing(self, job: BuildJob, what: str, params: dict[str, Value] | None = None) -> None:
         shown = "" if params is None else " " + label(params, self.untouched[job.algorithm.name])
         self.now = what + shown
-        if not self.console.is_terminal and what == "building":
+        if not self.console.is_terminal and what.startswith("building"):
             self._line(f"{job.algorithm.name}: {escape(self.now)}")
 
-    def point_ended(self, job: BuildJob, record: ResultRecord) -> None:
+    def point_ended(self, job: BuildJob, record: ResultRecord, found: str) -> None:
         name = job.algorithm.name
         self.left -= 1
         self.done[name] += 1
@@ -117,7 +117,8 @@ class LiveTable(Observer):
         if record.status != "ok":
             self._line(f"[red]{name} {escape(what)}: {record.status} ({escape(record.reason or '')})[/]")
         elif not self.console.is_terminal:
-            self._line(f"{name} {escape(what)}: done, {self.left} of {self.total} left, {now - self.start:.0f} s")
+            done = self.total - self.left
+            self._line(f"{name} {escape(what)}: {found} ({done} of {self.total}, {now - self.start:.0f} s so far)")
 
     def _line(self, text: str) -> None:
         self.console.print(text, highlight=False, soft_wrap=True)

@@ -10,7 +10,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.analysis.select import choose, nearest, require_alike
+from benchmarks.analysis.select import choose, nearest, of_newest_code, require_alike
 from benchmarks.cli.common import Parser, add_results_dir, guarded, positive, warn
 from benchmarks.errors import UserError
 from benchmarks.figures.curve import draw_curve
@@ -73,7 +73,10 @@ def parser() -> argparse.ArgumentParser:
     parser.add_argument("--k", type=positive, help="only points that were asked for K neighbours")
     parser.add_argument("--mode", choices=["batch", "single"], help="only points of this mode")
     parser.add_argument("--threads", type=positive, metavar="N", help="only points of N threads")
+    parser.add_argument("--distance", choices=["l2", "ip", "cosine"], help="only points of this distance")
+    parser.add_argument("--data", metavar="HASH", help="only points whose base or queries have a hash that begins so")
     parser.add_argument("--mix", action="store_true", help="show unlike results together; the figure then says so")
+    parser.add_argument("--quiet", action="store_true", help="print the paths only, not the table")
     parser.add_argument("--format", metavar="LIST", help="png, svg, pdf, or several with commas (default: png)")
     parser.add_argument(
         "--out",
@@ -130,7 +133,13 @@ def plot(args: argparse.Namespace) -> None:
         ks=ks_of(args.k, shown),
         mode=args.mode,
         threads=args.threads,
+        distance=args.distance,
+        data=args.data,
     )
+    if not args.mix:
+        selected, old = of_newest_code(selected)
+        for name, count in Counter(result.identity.algorithm for result in old).items():
+            warn(f"{count} points of {name} were measured with older code of it and are left out; --mix shows them")
     mixed = require_alike(selected, speed=shows_speed(shown), mix=args.mix)
     if shown:
         points = measure(selected, shown)
@@ -152,7 +161,8 @@ def plot(args: argparse.Namespace) -> None:
     save(figure, paths)
     for path in paths:
         print(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path)
-    print_table(points, columns)
+    if not args.quiet:
+        print_table(points, columns)
 
 
 def ks_of(k: int | None, metrics: Sequence[Metric]) -> list[int]:

@@ -29,7 +29,7 @@ from benchmarks.hardware import allowed_cpus, available_memory_bytes, choose_cpu
 from benchmarks.paths import ROOT
 from benchmarks.plan import DataFacts, Request, make_plan
 from benchmarks.progress import Progress
-from benchmarks.results.store import Store
+from benchmarks.results.store import Result, Store
 from benchmarks.runner.execute import Session, execute
 from benchmarks.runner.supervise import Limits
 from benchmarks.runner.venv import RUNNERS
@@ -251,6 +251,8 @@ def run(options: argparse.Namespace) -> int:
         )
         plan = make_plan(choice.request(facts), frozenset() if options.force else complete_points(store, choice))
         print_plan(console, plan, choice.origins)
+        if not plan.jobs and not plan.complete:
+            raise UserError("no operating point is left to measure: each one is skipped, see above for the reasons")
         if choice.k > dataset.n:
             warn(f"k = {choice.k} is more than the {dataset.n} base vectors; recall is counted over {dataset.n}")
         truth = ground_truth(dataset, choice.k, options.data_dir, len(choice.cpus), progress)
@@ -277,9 +279,13 @@ def run(options: argparse.Namespace) -> int:
     finally:
         lock.release()
     shown = {identity.hash() for job in plan.jobs for identity in job.points} | {item.hash() for item in plan.complete}
-    results = [result for result in store.results(dataset.name, warn) if result.identity.hash() in shown]
-    print_summary(console, results, plan)
-    failed = [record for record in records if record.status != "ok"]
+    failed = {record.identity.hash(): record for record in records if record.status != "ok"}
+    results = [
+        Result(result.path, failed.get(result.identity.hash(), result.record))  # a failure, if an older result stands
+        for result in store.results(dataset.name, warn)
+        if result.identity.hash() in shown
+    ]
+    print_summary(console, results, plan, store.folder)
     return POINTS_FAILED if failed else 0
 
 

@@ -1,5 +1,7 @@
 """What a person sees when a run is done: one row per operating point, each number with its interval."""
 
+from pathlib import Path
+
 from rich import box
 from rich.console import Console
 from rich.markup import escape
@@ -14,18 +16,20 @@ from benchmarks.results.schema import label
 from benchmarks.results.store import Result
 
 METRICS = {"recall": "recall", **{f"robustness-{delta}": f"R-{delta}" for delta in DELTAS}, "qps": "QPS"}
+SINGLE = {"latency-p50": "p50 ms", "latency-p99": "p99 ms"}
 MEDIUM = 150  # columns that take an interval beneath its value; with fewer its ends stand beneath each other
 
 
-def print_summary(console: Console, results: list[Result], plan: Plan) -> None:
-    """The table, as wide as the terminal allows, then every failure and what is odd."""
+def print_summary(console: Console, results: list[Result], plan: Plan, results_dir: Path) -> None:
+    """The table, as wide as the terminal allows, then every failure with its log, and what is odd."""
     request = plan.request
-    metrics = [parse_metric(name) for name in METRICS]
+    headings = METRICS | (SINGLE if request.mode == "single" else {})
+    metrics = [parse_metric(name) for name in headings]
     untouched = untouched_parameters(plan)
     title = f"{request.data.name}, k = {request.k}, mode {request.mode}, threads {request.threads}"
     table = Table(title=f"{title}, n = {request.data.nq:,} queries", title_justify="left", box=box.SIMPLE_HEAD)
     table.add_column("operating point", overflow="fold")
-    for heading in METRICS.values():
+    for heading in headings.values():
         table.add_column(heading, justify="right", no_wrap=True)
     between, dash = (" ", "–") if console.width >= WIDE else ("\n", "–") if console.width >= MEDIUM else ("\n", "\n")
     for result in sorted(results, key=lambda result: _rank(result, [item.name for item, _ in request.algorithms])):
@@ -49,7 +53,7 @@ def print_summary(console: Console, results: list[Result], plan: Plan) -> None:
         soft_wrap=True,
         style="dim",
     )
-    _print_failures(console, [result for result in results if not result.ok], untouched)
+    _print_failures(console, [result for result in results if not result.ok], untouched, results_dir)
     for result in results:
         if result.record.answers_vary:
             console.print(
@@ -77,10 +81,12 @@ def _cell(measured: Measured | None, kind: str, between: str, dash: str) -> str:
 
 
 def _number(value: float, kind: str) -> str:
-    return f"{value:,.0f}" if kind == "speed" else f"{value:.4f}"
+    if kind == "quality":
+        return f"{value:.4f}"
+    return f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"
 
 
-def _print_failures(console: Console, failed: list[Result], untouched: dict[str, set[str]]) -> None:
+def _print_failures(console: Console, failed: list[Result], untouched: dict[str, set[str]], results_dir: Path) -> None:
     """One line per cause: points that failed for the same reason share it."""
     causes: dict[tuple, list[str]] = {}
     for result in failed:
@@ -89,7 +95,7 @@ def _print_failures(console: Console, failed: list[Result], untouched: dict[str,
         causes.setdefault((identity.algorithm, record.status, record.reason, record.log), []).append(point)
     for (algorithm, status, reason, log), points in causes.items():
         more = f" and {len(points) - 1} more" if len(points) > 1 else ""
-        where = f" (log: {log})" if log else ""
+        where = f" (log: {results_dir / log})" if log else ""
         console.print(
             f"[red]{algorithm} {escape(points[0])}{more}: {status}: {escape(reason or '')}{escape(where)}[/]",
             highlight=False,

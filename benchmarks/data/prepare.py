@@ -7,7 +7,7 @@ import numpy as np
 from filelock import FileLock
 
 from benchmarks.cards import DatasetCard, HeldOut, Source, find_datasets, load_dataset_card, unknown_name
-from benchmarks.data.check import Checked, check_vectors
+from benchmarks.data.check import Checked, check_vectors, require_finite
 from benchmarks.data.fetch import fetch
 from benchmarks.data.formats import format_of, hdf5_distance, locate, rows_of, write_npy
 from benchmarks.data.generators import generate
@@ -142,8 +142,8 @@ def _prepare(card: DatasetCard, folder: Path, progress: Progress) -> Dataset:
             _require(card, role, vectors, base)
     with progress.task(f"checking {card.name}", base.rows + queries.rows) as task:
         checks = {
-            "base_check": check_vectors(base, "base", task.advance),
-            "queries_check": check_vectors(queries, "queries", task.advance),
+            "base_check": check_vectors(base, "base", task.advance, _shown_path(card, card.base, base)),
+            "queries_check": check_vectors(queries, "queries", task.advance, _shown_path(card, card.queries, queries)),
         }
     if learn is not None:
         check_vectors(learn, "learn")
@@ -197,14 +197,16 @@ def _split(card: DatasetCard, vectors: VectorFile, held_out: HeldOut, folder: Pa
     """Take `held_out` random rows out as queries; base and queries keep the order of the file."""
     if held_out.held_out >= vectors.rows:
         raise UserError(f"data set {card.name}: {held_out.held_out} queries cannot be held out of {vectors.rows} rows")
-    rows = vectors.open()
+    rows, shown = vectors.open(), _shown_path(card, card.base, vectors)
     is_query = np.zeros(vectors.rows, bool)
     is_query[np.random.default_rng(held_out.seed).permutation(vectors.rows)[: held_out.held_out]] = True
     step = 65536
 
     def blocks(chosen, task):
         for start in range(0, vectors.rows, step):
-            yield rows[start : start + step][chosen[start : start + step]]
+            block = rows[start : start + step]
+            require_finite(block, start, "base", shown)  # here the rows still have the numbers that the user knows
+            yield block[chosen[start : start + step]]
             task.advance(step)
 
     with progress.task(f"splitting {card.name}", 2 * vectors.rows) as task:
@@ -214,6 +216,12 @@ def _split(card: DatasetCard, vectors: VectorFile, held_out: HeldOut, folder: Pa
             )
             for role, chosen in (("base", ~is_query), ("queries", is_query))
         )
+
+
+def _shown_path(card: DatasetCard, source: Source | HeldOut | None, vectors: VectorFile) -> Path:
+    """The user's own file, where the vectors were copied out of one."""
+    given = isinstance(source, Source) and source.path
+    return (card.directory / Path(source.path).expanduser()).resolve() if given else vectors.path
 
 
 def _require(card: DatasetCard, role: str, vectors: VectorFile, base: VectorFile) -> None:

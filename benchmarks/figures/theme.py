@@ -190,7 +190,7 @@ def _place_legend(
             ncols=columns,
             bbox_transform=figure.dpi_scale_trans,
             columnspacing=1.6,
-            handlelength=2.6,
+            handlelength=4.5,
         )
         box = legend.get_window_extent()
         if box.width / figure.dpi <= room or columns == 1:

@@ -100,6 +100,13 @@ class Store:
         name = re.sub(r"[^A-Za-z0-9=.,_-]+", "_", label(identity.build_params))[:100]
         return folder / f"{name}-{build_hash[:8]}.log"
 
+    def holds_good(self, identity: Identity) -> bool:
+        """Whether the point's file is there and its status is ok."""
+        try:
+            return self.read(self.path(identity)).ok
+        except UserError:
+            return False
+
     def write(self, record: ResultRecord, arrays: dict[str, np.ndarray]) -> Path:
         """Seal one point: written under a temporary name, synced, renamed."""
         path = self.path(record.identity)

@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import sys
 import sysconfig
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -48,13 +49,16 @@ def _compiled_for(requirements: Path) -> str:
     return flags
 
 
-def ensure_environment(library: Path, folder: Path, rebuild: bool = False) -> Environment:
+def ensure_environment(
+    library: Path, folder: Path, rebuild: bool = False, building: Callable[[], None] = lambda: None
+) -> Environment:
     """The environment of one library folder, built if it is not there.
 
     Args:
         library: folder with requirements.txt.
         folder: where environments live.
         rebuild: build it afresh.
+        building: told if it is built, which takes its time.
 
     Raises:
         EnvironmentFailure: uv or a compiler failed; the reason is the last telling line, the rest is in the log.
@@ -68,6 +72,7 @@ def ensure_environment(library: Path, folder: Path, rebuild: bool = False) -> En
         with FileLock(folder / f".{home.name}.lock"):
             if mark.exists() and python.exists() and not rebuild:
                 return Environment(key, python)
+            building()
             shutil.rmtree(home, ignore_errors=True)
             with log.open("w") as output:
                 for command in (
@@ -104,7 +109,7 @@ def telling_line(text: str) -> str:
     """The line of an installer's output that tells a person most: the compiler's error, else uv's first complaint."""
     lines = [line.strip(" ×╰─▶│├") for line in text.splitlines() if line.strip()]
     for sign in (": fatal error:", ": error:", "No solution found", "error:", "Failed", "failed"):
-        for line in lines:
+        for line, following in zip(lines, [*lines[1:], ""], strict=False):
             if sign in line:
-                return line[:200]
+                return f"{line} {following}"[:200].strip() if line.endswith(":") else line[:200]
     return lines[-1][:200] if lines else "the installer said nothing"

@@ -37,7 +37,7 @@ class Observer:
 
     def doing(self, job: BuildJob, what: str, params: dict[str, Value] | None = None) -> None: ...
 
-    def point_ended(self, job: BuildJob, record: ResultRecord) -> None: ...
+    def point_ended(self, job: BuildJob, record: ResultRecord, found: str) -> None: ...
 
 
 @dataclass(frozen=True)
@@ -91,8 +91,9 @@ def execute(session: Session) -> list[ResultRecord]:
             library = job.algorithm.directory
             if library not in missing:
                 try:
-                    session.observer.doing(job, "preparing the environment")
-                    environment = session.runner.prepare(job.algorithm)
+                    environment = session.runner.prepare(
+                        job.algorithm, lambda job=job: session.observer.doing(job, "building the environment")
+                    )
                 except EnvironmentFailure as failure:
                     missing[library] = f"the environment of {job.algorithm.name} cannot be built: {failure}"
                     session.observer.environment_failed(job, missing[library])
@@ -245,19 +246,21 @@ class JobRun:
             missing_ids=judged.missing,
         )
         session.store.write(record, {**arrays, **judged.arrays})
-        self._end(record)
+        recall = judged.arrays["hits"].sum() / (len(judged.arrays["hits"]) * record.denominator)
+        self._end(record, f"recall {recall:.4f}, {record.nq / np.median(arrays['search_seconds']):,.0f} QPS")
 
     def fail(self, points: list[Identity], status: str, reason: str) -> None:
-        """Write each of the points as failed, and empty the list."""
+        """Write each of the points as failed, unless a good result of it is there, and empty the list."""
         for point in points:
             record = self._record(point, status, " ".join(reason.split()))
-            self.session.store.write(record, {})
+            if not self.session.store.holds_good(point):
+                self.session.store.write(record, {})
             self._end(record)
         points.clear()
 
-    def _end(self, record: ResultRecord) -> None:
+    def _end(self, record: ResultRecord, found: str = "") -> None:
         self.ended(record)
-        self.session.observer.point_ended(self.job, record)
+        self.session.observer.point_ended(self.job, record, found)
 
     def _record(self, point: Identity, status: str, reason: str | None, **more) -> ResultRecord:
         session, facts = self.session, self.facts

@@ -3,6 +3,7 @@
 import os
 import signal
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import psutil
@@ -58,9 +59,9 @@ class VenvRunner:
 
     name = "venv"
 
-    def prepare(self, algorithm: Algorithm) -> Environment:
-        """The environment of the algorithm's library; raises EnvironmentFailure."""
-        return ensure_environment(algorithm.directory, ENVIRONMENTS)
+    def prepare(self, algorithm: Algorithm, building: Callable[[], None]) -> Environment:
+        """The environment of the library; `building` is told if it must be made. Raises EnvironmentFailure."""
+        return ensure_environment(algorithm.directory, ENVIRONMENTS, building=building)
 
     def start(self, environment: Environment, job_file: Path, log: Path, threads: int) -> VenvProcess:
         """Start one worker on a job; it dies with this process."""

@@ -1,7 +1,16 @@
 import numpy as np
 import pytest
 
-from benchmarks.analysis.select import average_recall, choose, describe, failures, nearest, require_alike, varying
+from benchmarks.analysis.select import (
+    average_recall,
+    choose,
+    describe,
+    failures,
+    nearest,
+    of_newest_code,
+    require_alike,
+    varying,
+)
 from benchmarks.errors import UserError
 from benchmarks.results.store import Store
 from tests.factories import make_result
@@ -51,10 +60,11 @@ def test_nothing_found_says_what_there_is(store):
 @pytest.mark.parametrize(
     "name, unlike, values, flag",
     [
-        ("data", {"base": "other"}, None, "--results-dir"),
-        ("queries", {"queries": "other", "truth": "t"}, None, "--results-dir"),
+        ("data", {"base": "other"}, None, "--data"),
+        ("queries", {"queries": "other", "truth": "t"}, None, "--data"),
         ("truth", {"truth": "abc", "seed": 1}, "abc", "--results-dir"),
-        ("distance", {"distance": "ip"}, "ip (1 points), l2 (1 points)", "--results-dir"),
+        ("distance", {"distance": "ip"}, "ip (1 points), l2 (1 points)", "--distance"),
+        ("threads", {"threads": 4}, "1 (1 points), 4 (1 points)", "--threads"),
         ("k", {"k": 100}, "10 (1 points), 100 (1 points)", "--k"),
         ("mode", {"mode": "single"}, "batch (1 points), single (1 points)", "--mode"),
     ],
@@ -72,17 +82,31 @@ def test_unlike_results_are_refused(store, name, unlike, values, flag):
 @pytest.mark.parametrize(
     "unlike, part",
     [
-        ({"threads": 4}, "threads 1 (1 points), 4 (1 points)"),
         ({"cpu": "Other CPU", "seed": 1}, "Other CPU (8 CPUs)"),
         ({"logical_cpus": 64, "seed": 1}, "Toy CPU (64 CPUs)"),
     ],
 )
-def test_threads_and_machine_matter_only_for_speed(store, unlike, part):
+def test_the_machine_matters_only_for_speed(store, unlike, part):
     results = [make_result(store), make_result(store, **unlike)]
     assert require_alike(results, speed=False) is None
     with pytest.raises(UserError) as error:
         require_alike(results, speed=True)
     assert part in str(error.value)
+
+
+def test_newest_code_alone_is_shown(store):
+    old = make_result(store, search={"efSearch": 16}, code="old", measured_at="2026-01-01T00:00:00+00:00")
+    new = make_result(store, search={"efSearch": 32}, code="new", measured_at="2026-01-02T00:00:00+00:00")
+    other = make_result(store, algorithm="hnswlib", code="old", measured_at="2025-01-01T00:00:00+00:00")
+    assert of_newest_code([old, new, other]) == ([new, other], [old])
+
+
+def test_data_and_distance_choose(store):
+    one, two = make_result(store), make_result(store, base="other", distance="ip", search={"efSearch": 99})
+    assert choose([one, two], data=one.identity.base_sha256[:8]) == [one]
+    assert choose([one, two], distance="ip") == [two]
+    with pytest.raises(UserError, match="--data ffff"):
+        choose([one], data="ffff")
 
 
 def test_mix_is_noted(store):

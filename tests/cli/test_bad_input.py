@@ -38,6 +38,14 @@ def with_value(value):
     return base
 
 
+def split_file(folder, row):
+    """More rows than are held out, so that the base is not the file."""
+    vectors = gaussian(2000)
+    vectors[row, 3] = np.nan
+    np.save(folder / "own.npy", vectors)
+    return ["--dataset", folder / "own.npy"]
+
+
 def truncated(folder):
     options = vectors(folder)
     (folder / "base.fbin").write_bytes((folder / "base.fbin").read_bytes()[:-5])
@@ -90,6 +98,7 @@ RUN = {
     "queries that do not exist": (lambda f: [*vectors(f)[:3], f / "no.fbin", *vectors(f)[4:]], ["no.fbin"]),
     "NaN": (lambda f: vectors(f, base=with_value(np.nan)), ["base.fbin", "row 42", "nan"]),
     "infinity": (lambda f: vectors(f, base=with_value(-np.inf)), ["base.fbin", "row 42", "inf"]),
+    "NaN in a file that is split": (lambda f: split_file(f, row=1500), ["own.npy", "row 1500", "nan"]),
     "NaN in a query": (lambda f: vectors(f, queries=with_value(np.nan)), ["queries.fbin", "row 42", "nan"]),
     "unknown key in a card": (lambda f: card(f, GOOD + "licens: none\n"), ["card.yml:5", "licens", "licence"]),
     "unknown key deep in a card": (

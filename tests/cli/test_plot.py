@@ -155,11 +155,17 @@ def test_unlike_results_need_mix(plot, store):
     assert plot("--curve", "--mix")[0] == plot("--distribution", "--mix")[0] == 0
 
 
-def test_threads_matter_only_for_speed(plot, store):
+def test_threads_are_not_mixed(plot, store):
     make_result(store, threads=4)
-    assert plot()[0] == 0
-    assert "--threads" in refused(plot, "--metric", "qps")
-    assert plot("--metric", "qps", "--threads", "1")[0] == 0
+    assert "--threads" in refused(plot)
+    assert plot("--threads", "1")[0] == 0
+
+
+def test_points_of_older_code_are_left_out_aloud(plot, store):
+    make_result(store, build={"M": 8}, search={"efSearch": 99}, code="new", measured_at="2027-01-01T00:00:00+00:00")
+    code, out, err = plot()
+    assert code == 0 and "points of faiss-hnsw were measured with older code" in err and "efSearch=16" not in out
+    assert "efSearch=99" not in plot("--quiet")[1]
 
 
 def test_several_data_sets_need_a_name(plot, store):

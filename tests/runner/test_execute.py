@@ -8,6 +8,8 @@ import pytest
 from benchmarks.cards import find_algorithms
 from benchmarks.cli import run as run_verb
 from benchmarks.paths import ALGORITHMS
+from benchmarks.runner.environment import EnvironmentFailure
+from benchmarks.runner.venv import VenvRunner
 from tests.harness import (
     Finished,
     finish,
@@ -28,7 +30,7 @@ FAILURES = {  # of a search: status and what the reason says
     "crash": ("failed", "while searching: the worker was killed by signal 11 (SIGSEGV)"),
     "exit": ("failed", "while searching: the worker ended with exit code 7"),
     "hang": ("timeout", "while searching: took longer than 4 s"),
-    "eat-memory": ("out-of-memory", "while searching: used 0.4"),
+    "eat-memory": ("out-of-memory", "while searching: used "),
     "repeat": ("ok", None),
     "short": ("ok", None),
     "minus-one": ("ok", None),
@@ -42,7 +44,7 @@ BUILD_FAILURES = {
     "raise": ("failed", "while building: RuntimeError: the toy was asked to raise"),
     "crash": ("failed", "while building: the worker was killed by signal 11 (SIGSEGV)"),
     "hang": ("timeout", "while building: took longer than 4 s"),
-    "eat-memory": ("out-of-memory", "while building: used 0.4"),
+    "eat-memory": ("out-of-memory", "while building: used "),
 }
 LIMITS = ["--timeout", 4, "--memory-limit", "400MB"]
 
@@ -186,6 +188,19 @@ def test_force_measures_again(tmp_path):
     assert toy_run(tmp_path, "--force").code == 0
     after = times(tmp_path)
     assert after.keys() == before.keys() and all(after[name] > before[name] for name in before)
+
+
+def test_a_failure_does_not_take_the_place_of_a_good_result(tmp_path, monkeypatch):
+    assert toy_run(tmp_path).code == 0
+    before = times(tmp_path)
+    monkeypatch.setattr(VenvRunner, "prepare", lambda self, algorithm, building: fail_to_build())
+    again = toy_run(tmp_path, "--force")
+    assert again.code == 1 and "no compiler" in again.out and times(tmp_path) == before
+    assert all(result.ok for result in read_results(tmp_path / "results"))
+
+
+def fail_to_build():
+    raise EnvironmentFailure("no compiler")
 
 
 def test_changed_code_makes_results_stale(tmp_path, monkeypatch):
