@@ -1,10 +1,7 @@
 #!/usr/bin/env python3
 """Draw what was measured: python plot.py --help"""
 
-from benchmarks.bootstrap import ensure_packages
+from benchmarks.bootstrap import start
 
 if __name__ == "__main__":
-    ensure_packages()
-    from benchmarks.cli.plot import main
-
-    main()
+    start("benchmarks.cli.plot")

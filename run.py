@@ -1,10 +1,7 @@
 #!/usr/bin/env python3
 """Measure indexes on a data set: python run.py --help"""
 
-from benchmarks.bootstrap import ensure_packages
+from benchmarks.bootstrap import start
 
 if __name__ == "__main__":
-    ensure_packages()
-    from benchmarks.cli.run import main
-
-    main()
+    start("benchmarks.cli.run")

@@ -2,7 +2,7 @@
 
 import sys
 
-from benchmarks.bootstrap import ensure_packages
+from benchmarks.bootstrap import start
 
 VERBS = {
     "list": "data sets, algorithms and results",
@@ -26,11 +26,8 @@ def main() -> None:
     if verb not in VERBS:
         print(f"error: unknown verb '{verb}'; known: {', '.join(VERBS)}", file=sys.stderr)
         sys.exit(2)
-    import importlib
-
-    importlib.import_module(f"benchmarks.cli.{verb}").main(sys.argv[2:])
+    start(f"benchmarks.cli.{verb}", sys.argv[2:])
 
 
 if __name__ == "__main__":
-    ensure_packages()
     main()

@@ -4,6 +4,7 @@
 the command goes on in there; where it has not, one line says what to do. Standard library only.
 """
 
+import importlib
 import importlib.util
 import os
 import sys
@@ -31,6 +32,26 @@ def ensure_packages() -> None:
     )
     print(f"error: {reason}; run `make env` in {root} first", file=sys.stderr)
     sys.exit(2)
+
+
+def start(module: str, *arguments) -> None:
+    """All that a script does: the packages, then `main` of the module; Ctrl-C is one line from the start."""
+    try:
+        tame_streams()
+        ensure_packages()
+        importlib.import_module(module).main(*arguments)
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        sys.exit(130)
+
+
+def tame_streams() -> None:
+    """A closed stream is /dev/null (else the next file opened becomes it); what an encoding lacks is a `?`."""
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w" if number else "r"))  # noqa: SIM115
+        elif number:
+            getattr(sys, name).reconfigure(errors="replace" if number == 1 else "backslashreplace")
 
 
 def _arguments() -> list:

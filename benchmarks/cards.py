@@ -5,6 +5,7 @@ A folder is the registry: every `datasets/*.yml` and `algorithms/*/algorithm.yml
 
 import difflib
 import hashlib
+import math
 import re
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -32,8 +33,8 @@ class Source(Strict):
     format: Format | None = Field(None, description="by the file's suffix if not given")
     array: str | None = Field(None, description="data set inside an HDF5 file")
     rows: int | None = Field(None, gt=0, description="rows the array must have")
-    sha256: str | None = Field(None, pattern="^[0-9a-f]{64}$", description="of the downloaded file")
-    size_bytes: int | None = Field(None, gt=0, description="of the downloaded file")
+    sha256: str | None = Field(None, pattern="^[0-9a-f]{64}$", description="of the file")
+    size_bytes: int | None = Field(None, gt=0, description="of the file")
 
     @model_validator(mode="after")
     def _one_origin(self):
@@ -151,6 +152,8 @@ class Parameter(Strict):
             raise ValueError(f"{name} must be {self.type}, not {value!r}")
         if self.type == "float":
             value = float(value)
+            if not math.isfinite(value):
+                raise ValueError(f"{name} must be a finite number, not {value!r}")
         if self.min is not None and value < self.min:
             raise ValueError(f"{name} must be at least {self.min:g}, not {value!r}")
         if self.max is not None and value > self.max:

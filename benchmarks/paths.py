@@ -9,5 +9,13 @@ DATASETS = ROOT / "datasets"
 SWEEPS = ROOT / "configs" / "sweeps"
 RESULTS = ROOT / "results"
 PLOTS = ROOT / "plots"
-DATA = Path(os.environ.get("ROBUST_ANN_DATA", DATASETS / "cache"))
-ENVIRONMENTS = Path(os.environ.get("ROBUST_ANN_ENVIRONMENTS", ROOT / ".environments"))
+
+
+def _from_environment(variable: str, otherwise: Path) -> Path:
+    """Absolute, since workers are started in a folder of their own."""
+    given = os.environ.get(variable)
+    return Path(os.path.abspath(os.path.expanduser(given))) if given else otherwise
+
+
+DATA = _from_environment("ROBUST_ANN_DATA", DATASETS / "cache")
+ENVIRONMENTS = _from_environment("ROBUST_ANN_ENVIRONMENTS", ROOT / ".environments")

@@ -90,16 +90,15 @@ def make_plan(request: Request, complete: frozenset[str] = frozenset()) -> Plan:
         if reason:
             skips.append(Skip(algorithm=algorithm.name, params={}, reason=reason))
             continue
-        builds: dict[str, tuple[dict, list[dict]]] = {}
+        builds: dict[str, tuple[dict, dict[str, dict]]] = {}
         for grid in grids:
             for build in _combinations(algorithm, "build", grid.build):
-                _, searches = builds.setdefault(json.dumps(build), (build, []))
+                _, searches = builds.setdefault(json.dumps(build), (build, {}))
                 for item in _combinations(algorithm, "search", grid.search):
-                    if item not in searches:
-                        searches.append(item)
+                    searches.setdefault(json.dumps(item), item)
         for build, searches in builds.values():
             allowed = []
-            for search in searches:
+            for search in searches.values():
                 broken = _broken(algorithm, {**build, **search}, request)
                 if broken:
                     skips.append(Skip(algorithm=algorithm.name, params={**build, **search}, reason=broken))

@@ -28,6 +28,9 @@ class Sweep(Strict):
     def _lists(cls, value):
         if not isinstance(value, dict):
             raise ValueError("a mapping of algorithms to grids is expected")
+        for name, item in value.items():
+            if item == []:
+                raise ValueError(f"{name} has no grid; leave it out, or write {name}: {{}} for its defaults")
         return {
             name: item if isinstance(item, list) else [{} if item is None else item] for name, item in value.items()
         }
@@ -84,7 +87,7 @@ def parse_override(text: str) -> tuple[str, str, list]:
         raise UserError(f"--set {text}: the form is algorithm.parameter=value,value such as faiss-hnsw.efSearch=16,32")
     try:
         return algorithm, parameter, [yaml.safe_load(value) for value in values.split(",")]
-    except (yaml.YAMLError, ValueError):
+    except (yaml.YAMLError, ValueError, LookupError, AttributeError):
         raise UserError(f"--set {text}: the values cannot be read") from None
 
 

@@ -66,8 +66,9 @@ def load_yaml(path: Path, model: type[M], extra: dict[str, Any] | None = None) -
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         raise UserError(f"{path}:{mark.line + 1 if mark else 1}: {error.problem}") from None
-    except (ValueError, RecursionError) as error:  # what YAML takes for a date or a number, and is none; deep nesting
-        raise UserError(f"{path}:1: a value cannot be read ({str(error).splitlines()[0]})") from None
+    # What YAML takes for a date or a number, or is told to, and is none; deep nesting.
+    except (ValueError, LookupError, AttributeError, RecursionError) as error:
+        raise UserError(f"{path}:1: a value cannot be read ({error or type(error).__name__})".split("\n")[0]) from None
     except yaml.YAMLError as error:
         raise UserError(f"{path}: is not YAML ({str(error).splitlines()[0]})") from None
     if not isinstance(content, dict):

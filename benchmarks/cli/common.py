@@ -3,6 +3,7 @@
 import argparse
 import errno
 import os
+import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -10,6 +11,7 @@ from pathlib import Path
 from rich.console import Console
 
 from benchmarks.errors import UserError
+from benchmarks.files import resolved
 from benchmarks.paths import DATA, RESULTS
 
 WIDE = 240  # columns that the widest table takes
@@ -19,6 +21,8 @@ OK, POINTS_FAILED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
 
 def guarded(action: Callable[[], int | None]) -> None:
     """Run a verb and end the process: 0 done, 1 points failed, 2 bad input, 130 interrupted."""
+    # Not by way of SIGINT, which a shell has its background jobs ignore.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         code = action() or OK
         sys.stdout.flush()
@@ -51,7 +55,7 @@ class Parser(argparse.ArgumentParser):
         super().__init__(*args, allow_abbrev=False, formatter_class=argparse.RawDescriptionHelpFormatter, **kwargs)
 
     def error(self, message):
-        print(f"error: {message}; see {self.prog} --help", file=sys.stderr)
+        print(f"error: {' '.join(message.split())}; see {self.prog} --help", file=sys.stderr)
         sys.exit(BAD_INPUT)
 
 
@@ -68,7 +72,10 @@ def positive(text: str) -> int:
 
 def folder(text: str) -> Path:
     """An absolute folder path."""
-    return Path(text).expanduser().resolve()
+    try:
+        return resolved(text)
+    except UserError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def add_results_dir(parser: argparse.ArgumentParser) -> None:
@@ -115,4 +122,4 @@ def make_console() -> Console:
 
 def warn(line: str) -> None:
     """One line to standard error."""
-    print(f"warning: {line}", file=sys.stderr)
+    print("warning: " + " ".join(line.split()), file=sys.stderr)

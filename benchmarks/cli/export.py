@@ -1,10 +1,12 @@
 """`python -m benchmarks export`: one row per operating point, as CSV, JSON or Parquet."""
 
+import io
 import json
 import sys
 
 from benchmarks.cli.common import Parser, add_results_dir, folder, guarded, warn
 from benchmarks.errors import UserError
+from benchmarks.files import write_whole
 from benchmarks.metrics.registry import definitions, parse_metric
 from benchmarks.metrics.table import (
     DEFAULT_METRICS,
@@ -33,7 +35,9 @@ def run(options) -> int:
         raise UserError(f"{store.folder}: holds no results{what}")
     table = points_table(results, metrics)
     if options.format == "parquet":
-        parameters_as_text(table).to_parquet(options.out, index=False)
+        content = io.BytesIO()
+        parameters_as_text(table).to_parquet(content, index=False)
+        write_whole(options.out, content.getvalue())
     elif options.format == "csv":
         _write(parameters_as_text(table).to_csv(index=False), options.out)
     else:
@@ -61,8 +65,10 @@ def describe_columns(metrics) -> str:
 
 def _write(text: str, out) -> None:
     if out:
-        out.write_text(text)
+        write_whole(out, text.encode())
     else:
+        if hasattr(sys.stdout, "reconfigure"):
+            sys.stdout.reconfigure(encoding="utf-8")  # data, whatever the terminal can show
         sys.stdout.write(text)
 
 

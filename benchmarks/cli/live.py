@@ -56,14 +56,20 @@ def print_plan(console: Console, plan: Plan, origins: dict[str, str]) -> None:
         hidden = untouched[algorithm.name]
         for job in jobs:
             seed = f" seed={job.seed}" if len(request.seeds) > 1 else ""
-            searches = " ".join(label(point.search_params, hidden) for point in job.points)
+            searches = " ".join(escape(label(point.search_params, hidden)) for point in job.points)
             console.print(
-                f"    {label(job.build_params)}{seed}: {searches}", highlight=False, soft_wrap=True, style="dim"
+                f"    {escape(label(job.build_params))}{seed}: {searches}",
+                highlight=False,
+                soft_wrap=True,
+                style="dim",
             )
     for skip in plan.skips:
-        params = f" {label(skip.params)}" if skip.params else ""
+        params = f" {escape(label(skip.params))}" if skip.params else ""
         console.print(
-            f"  skipped: {skip.algorithm}{params} {skip.reason}", highlight=False, soft_wrap=True, style="yellow"
+            f"  skipped: {skip.algorithm}{params} {escape(skip.reason)}",
+            highlight=False,
+            soft_wrap=True,
+            style="yellow",
         )
 
 

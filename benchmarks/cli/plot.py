@@ -8,6 +8,7 @@ from pathlib import Path
 
 from rich import box
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from benchmarks.analysis.select import choose, nearest, of_newest_code, require_alike
@@ -17,6 +18,7 @@ from benchmarks.figures.curve import draw_curve
 from benchmarks.figures.distribution import draw_distribution
 from benchmarks.figures.theme import FORMATS, save, styles
 from benchmarks.figures.tradeoff import Point, draw_tradeoff, measure, short, shows_speed
+from benchmarks.files import resolved
 from benchmarks.metrics.registry import Measured, Metric, definitions, parse_metric
 from benchmarks.metrics.table import DELTAS
 from benchmarks.paths import PLOTS
@@ -221,7 +223,7 @@ def formats_of(out: str | None, formats: str | None) -> list[str]:
 def paths_of(out: str | None, name: str, formats: Sequence[str]) -> list[Path]:
     """Absolute paths to write; a folder given as --out takes the default name."""
     name = re.sub(r"[^A-Za-z0-9._+@-]+", "_", name)
-    path = Path(out).expanduser().absolute() if out else PLOTS / name
+    path = resolved(out) if out else PLOTS / name
     if out and (path.is_dir() or out.endswith("/")):
         path = path / name
     if path.suffix.lstrip(".").lower() in FORMATS:
@@ -245,7 +247,9 @@ def print_table(points: Sequence[Point], metrics: Sequence[Metric]) -> None:
         cells = [_text(point.values[metric.name], metric) for metric in metrics]
         if not point.result.ok:
             cells = [point.result.record.status] + [""] * (len(metrics) - 1)
-        table.add_row(identity.algorithm, label(identity.build_params), label(identity.search_params), *cells)
+        table.add_row(
+            identity.algorithm, escape(label(identity.build_params)), escape(label(identity.search_params)), *cells
+        )
     console.print(table)
     if len(order) > ROWS:
         print(f"… and {len(order) - ROWS} more points; python -m benchmarks export writes them all")

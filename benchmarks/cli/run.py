@@ -3,7 +3,6 @@
 import argparse
 import re
 import shlex
-import signal
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -266,7 +265,7 @@ def run(options: argparse.Namespace) -> int:
                     runner=RUNNERS[options.runner](),
                     cpus=choice.cpus,
                     limits=limits,
-                    command=shlex.join(["python", *sys.argv]),
+                    command=shlex.join(["python", *sys.argv]).encode("utf-8", "backslashreplace").decode(),
                     machine=describe_machine(),
                     git=git_state(),
                     skip_missing=options.skip_missing,
@@ -292,5 +291,4 @@ def run(options: argparse.Namespace) -> int:
 def main(argv: list[str] | None = None) -> None:
     """Entry point of run.py."""
     options = build_parser().parse_args(argv)
-    signal.signal(signal.SIGTERM, lambda number, frame: signal.raise_signal(signal.SIGINT))
     guarded(lambda: run(options))

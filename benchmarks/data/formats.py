@@ -3,6 +3,7 @@
 The size of a file must agree with its header to the byte, since none of these formats carries a checksum.
 """
 
+import warnings
 from collections.abc import Callable
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,6 +13,7 @@ import numpy as np
 
 from benchmarks.data.vectors import VectorFile
 from benchmarks.errors import UserError
+from benchmarks.files import naming
 
 SUFFIXES = {".npy": "npy", ".fbin": "fbin", ".u8bin": "u8bin", ".i8bin": "i8bin", ".hdf5": "hdf5", ".h5": "hdf5"}
 DTYPES = ("float32", "uint8", "int8")
@@ -74,7 +76,9 @@ def _bin(dtype: str) -> Callable[[Path, str | None, Path], VectorFile]:
 
 def _map_npy(path: Path) -> np.memmap:
     try:
-        values = np.load(path, mmap_mode="r", allow_pickle=False)
+        with np.errstate(all="ignore"), warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # numpy warns of absurd sizes before it refuses them
+            values = np.load(path, mmap_mode="r", allow_pickle=False)
     except Exception as error:  # numpy lets zipfile's, tokenize's and other errors of a damaged header through
         raise UserError(f"{path}: is not a readable .npy file ({str(error).splitlines()[0]})") from None
     if not isinstance(values, np.ndarray):
@@ -104,9 +108,14 @@ def _hdf5(path: Path, array: str | None, converted: Path) -> VectorFile:
         if array is None or not isinstance(file.get(array), h5py.Dataset):
             raise UserError(f"{path}: has no data set '{array}'; it holds {', '.join(file) or 'nothing'}")
         values = file[array]
+        if Path(values.file.filename) != path or values.external or values.is_virtual:
+            raise UserError(
+                f"{path}: '{array}' lies in another file, of which a change would not be seen; "
+                "give that file, or copy the array into this one"
+            )
         _require_matrix(values.shape, values.dtype, f"{path}:{array}")
         offset = values.id.get_offset()
-        if offset is None or values.dtype.name not in DTYPES or not values.dtype.isnative or values.external:
+        if offset is None or values.dtype.name not in DTYPES or not values.dtype.isnative:
             return _convert(values, converted)
         return VectorFile(
             path=path, dtype=values.dtype.name, rows=values.shape[0], dimension=values.shape[1], offset_bytes=offset
@@ -135,7 +144,7 @@ def hdf5_distance(path: Path) -> str | None:
         stated = file.attrs.get("distance")
     if stated is None:
         return None
-    stated = stated.decode() if isinstance(stated, bytes) else str(stated)
+    stated = stated.decode(errors="replace") if isinstance(stated, bytes) else str(stated)
     if stated not in HDF5_DISTANCES:
         raise UserError(f"{path}: distance '{stated}' is not supported; supported are {', '.join(HDF5_DISTANCES)}")
     return HDF5_DISTANCES[stated]
@@ -160,7 +169,7 @@ def write_npy(path: Path, blocks, shape: tuple[int, int], dtype: str) -> VectorF
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(f".{path.name}.partial")
     try:
-        with partial.open("wb") as file:
+        with naming(path), partial.open("wb") as file:
             header = {"descr": np.lib.format.dtype_to_descr(np.dtype(dtype)), "fortran_order": False, "shape": shape}
             np.lib.format.write_array_header_1_0(file, header)
             offset = file.tell()

@@ -13,6 +13,7 @@ from benchmarks.data.formats import format_of, hdf5_distance, locate, rows_of, w
 from benchmarks.data.generators import generate
 from benchmarks.data.vectors import VectorFile
 from benchmarks.errors import UserError
+from benchmarks.files import resolved
 from benchmarks.progress import Progress
 from benchmarks.yamlfile import Strict
 
@@ -31,7 +32,7 @@ class Dataset(Strict):
     base_check: Checked
     queries_check: Checked
     card_digest: str
-    stamps: dict[str, tuple[int, int]]
+    stamps: dict[str, tuple[int, int, int]]
 
     @property
     def n(self) -> int:
@@ -44,6 +45,12 @@ class Dataset(Strict):
     @property
     def dimension(self) -> int:
         return self.base.dimension
+
+    def require_unchanged(self) -> None:
+        """Raises UserError if a file that is mapped is not the one it was: what was read of it is worth nothing."""
+        for vectors in (self.base, self.queries, self.learn):
+            if vectors is not None and _stamp(vectors.path) != self.stamps[str(vectors.path)]:
+                raise UserError(f"{vectors.path}: was changed while it was in use; run again when it stays as it is")
 
 
 def resolve_dataset(name: str, distance: str | None = None, queries: str | None = None) -> DatasetCard:
@@ -59,7 +66,10 @@ def resolve_dataset(name: str, distance: str | None = None, queries: str | None 
         UserError: there is no such data set or file.
     """
     known = find_datasets()
-    path = Path(name).expanduser()
+    path = Path(name)
+    if name not in known:
+        resolved(name)  # says what is wrong with it
+        path = path.expanduser()
     if name in known or path.suffix in (".yml", ".yaml"):
         if distance or queries:
             raise UserError(f"--distance and --queries go with a file of vectors; {name} is a card and states both")
@@ -77,7 +87,7 @@ def _card_of_file(path: Path, distance: str | None, queries: str | None) -> Data
     format = format_of(path)
     base = Source(path=str(path), array="train" if format == "hdf5" else None)
     if queries:
-        file = Path(queries).expanduser().resolve()
+        file = resolved(queries)
         query_source = Source(path=str(file), array="test" if format_of(file) == "hdf5" else None)
     elif format == "hdf5":
         query_source = Source(path=str(path), array="test")
@@ -107,7 +117,7 @@ def prepare(card: DatasetCard, data_dir: Path, progress: Progress, force: bool =
     """Make a data set ready, or find that it is.
 
     A prepared data set is made again when the card changes or when a file it maps is not the one it was (size or
-    modification time).
+    times).
 
     Raises:
         UserError: anything wrong with card, network, file or vectors.
@@ -127,7 +137,9 @@ def _prepared(card: DatasetCard, folder: Path) -> Dataset | None:
     """What was prepared before, if card and files are still the same."""
     try:
         dataset = Dataset.model_validate_json((folder / RECORD).read_text())
-        if dataset.card_digest == card.digest() and dataset.stamps == _stamps(card, dataset):
+        if dataset.card_digest == card.digest() and dataset.stamps == _stamps(
+            card, (dataset.base, dataset.queries, dataset.learn)
+        ):
             return dataset.model_copy(update={"distance": card.distance})
     except (ValueError, OSError):
         pass  # never prepared, of an older version, or its files are gone
@@ -140,6 +152,7 @@ def _prepare(card: DatasetCard, folder: Path, progress: Progress) -> Dataset:
     for role, vectors in (("base", base), ("queries", queries), ("learn", learn)):
         if vectors is not None:
             _require(card, role, vectors, base)
+    before = _stamps(card, (base, queries, learn))
     with progress.task(f"checking {card.name}", base.rows + queries.rows) as task:
         checks = {
             "base_check": check_vectors(base, "base", task.advance, _shown_path(card, card.base, base)),
@@ -154,10 +167,10 @@ def _prepare(card: DatasetCard, folder: Path, progress: Progress) -> Dataset:
         queries=queries,
         learn=learn,
         card_digest=card.digest(),
-        stamps={},
+        stamps=before,
         **checks,
     )
-    dataset = dataset.model_copy(update={"stamps": _stamps(card, dataset)})
+    dataset.require_unchanged()
     partial = folder / f".{RECORD}.partial"
     partial.write_text(dataset.model_dump_json(indent=1))
     partial.replace(folder / RECORD)
@@ -237,9 +250,15 @@ def _require(card: DatasetCard, role: str, vectors: VectorFile, base: VectorFile
         raise UserError(f"{vectors.path}: {role} is {vectors.dtype}, the base is {base.dtype}")
 
 
-def _stamps(card: DatasetCard, dataset: Dataset) -> dict[str, tuple[int, int]]:
-    """Size and modification time (ns) of every file that the data set maps."""
-    files = {vectors.path for vectors in (dataset.base, dataset.queries, dataset.learn) if vectors}
+def _stamp(path: Path) -> tuple[int, int, int]:
+    """Size, time of modification and time of change (ns); the last is what nobody can set back."""
+    found = path.stat()
+    return found.st_size, found.st_mtime_ns, found.st_ctime_ns
+
+
+def _stamps(card: DatasetCard, mapped) -> dict[str, tuple[int, int, int]]:
+    """Stamp of every file that the data set maps or was made from."""
+    files = {vectors.path for vectors in mapped if vectors}
     sources = [item for item in (card.base, card.queries, card.learn) if isinstance(item, Source) and item.path]
-    files |= {(card.directory / Path(item.path).expanduser()).resolve() for item in sources}
-    return {str(path): (path.stat().st_size, path.stat().st_mtime_ns) for path in sorted(files)}
+    files |= {resolved(item.path, card.directory) for item in sources}
+    return {str(path): _stamp(path) for path in sorted(files)}

@@ -1,5 +1,6 @@
 """How every figure looks: colours, markers, dashes, a sheet with room for its words, and saving."""
 
+import io
 import textwrap
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -13,6 +14,8 @@ from matplotlib.font_manager import FontProperties
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.lines import Line2D
 from matplotlib.textpath import TextPath
+
+from benchmarks.files import write_whole
 
 # Okabe and Ito (2008), told apart with any colour vision; without its yellow, too pale for a line.
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#222222")
@@ -222,4 +225,6 @@ def save(figure: Figure, paths: Iterable[Path]) -> None:
     for path in paths:
         path.parent.mkdir(parents=True, exist_ok=True)
         kind = path.suffix.lstrip(".").lower()
-        figure.savefig(path, format=kind, metadata=_METADATA[kind])
+        content = io.BytesIO()
+        figure.savefig(content, format=kind, metadata=_METADATA[kind])
+        write_whole(path, content.getvalue())

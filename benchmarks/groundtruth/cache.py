@@ -1,7 +1,7 @@
 """Ground truth on disk, under a key made of all that decides it: base, queries, distance and depth."""
 
 import hashlib
-import os
+import io
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,6 +11,7 @@ import numpy as np
 from benchmarks.data.formats import open_hdf5
 from benchmarks.data.prepare import Dataset
 from benchmarks.errors import UserError
+from benchmarks.files import write_whole
 from benchmarks.groundtruth.exact import exact_neighbors
 from benchmarks.progress import Progress
 
@@ -47,23 +48,23 @@ def ground_truth(dataset: Dataset, k: int, data_dir: Path, threads: int, progres
     depth = depth_for(k, dataset.n)
     key = truth_key(dataset, depth)
     path = data_dir / "truth" / f"{key}.hdf5"
+    facts = {
+        "dataset": dataset.name,
+        "distance": dataset.distance,
+        "base_sha256": dataset.base_check.sha256,
+        "queries_sha256": dataset.queries_check.sha256,
+    }
     if path.is_file():
         try:
-            return _read(path, key, (dataset.nq, depth))
+            return _read(path, key, (dataset.nq, depth), facts)
         except UserError:
             pass  # damaged: computed again
     with progress.task(f"exact ground truth of {dataset.name}", None) as task:
         truth = exact_neighbors(
             dataset.base.open(), dataset.queries.open(), dataset.distance, depth, threads=threads, progress=task.update
         )
-    facts = {
-        "dataset": dataset.name,
-        "distance": dataset.distance,
-        "base_sha256": dataset.base_check.sha256,
-        "queries_sha256": dataset.queries_check.sha256,
-        "widened": truth.widened,
-    }
-    write_truth(path, truth.neighbors, truth.distances, facts)
+    dataset.require_unchanged()
+    write_truth(path, truth.neighbors, truth.distances, {**facts, "widened": truth.widened})
     return GroundTruth(key, path, truth.neighbors, truth.distances)
 
 
@@ -73,15 +74,12 @@ def write_truth(path: Path, neighbors: np.ndarray, distances: np.ndarray, facts:
     Distances are those of `benchmarks.groundtruth.distances`: squared for l2, the negative product for ip, 1 - cosine.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
-    try:
-        with h5py.File(partial, "w") as file:
-            file.attrs["sha256"] = _content_hash(neighbors, distances)
-            file["neighbors"], file["distances"] = neighbors, distances
-            file.attrs.update(facts)
-        partial.replace(path)
-    finally:
-        partial.unlink(missing_ok=True)
+    content = io.BytesIO()  # HDF5 can crash the process when a disk is full
+    with h5py.File(content, "w") as file:
+        file.attrs["sha256"] = _content_hash(neighbors, distances)
+        file["neighbors"], file["distances"] = neighbors, distances
+        file.attrs.update(facts)
+    write_whole(path, content.getbuffer())
 
 
 def _content_hash(neighbors: np.ndarray, distances: np.ndarray) -> str:
@@ -90,12 +88,14 @@ def _content_hash(neighbors: np.ndarray, distances: np.ndarray) -> str:
     ).hexdigest()
 
 
-def _read(path: Path, key: str, shape: tuple[int, int]) -> GroundTruth:
+def _read(path: Path, key: str, shape: tuple[int, int], facts: dict) -> GroundTruth:
     with open_hdf5(path) as file:
         try:
             neighbors, distances = file["neighbors"][...], file["distances"][...]
             if file.attrs["sha256"] != _content_hash(neighbors, distances):
                 raise KeyError
+            if any(file.attrs[name] != facts[name] for name in ("distance", "base_sha256", "queries_sha256")):
+                raise KeyError  # the truth of something else under this name
         except (KeyError, OSError, TypeError):
             raise UserError(f"{path}: is not a ground truth file") from None
     if neighbors.shape != shape or distances.shape != shape:

@@ -1,6 +1,7 @@
 """The folder of result files. A file appears whole under its name and is never written again, only superseded."""
 
 import hashlib
+import io
 import os
 import re
 from collections.abc import Iterator
@@ -15,6 +16,7 @@ from pydantic import ValidationError
 
 from benchmarks.data.formats import open_hdf5
 from benchmarks.errors import UserError
+from benchmarks.files import write_whole
 from benchmarks.results.schema import Identity, ResultRecord, label
 
 RECORD = "record"
@@ -111,21 +113,14 @@ class Store:
         """Seal one point: written under a temporary name, synced, renamed."""
         path = self.path(record.identity)
         path.parent.mkdir(parents=True, exist_ok=True)
-        partial = path.with_name(f".{path.name[:-5]}.partial")
-        try:
-            with h5py.File(partial, "w") as file:
-                file.attrs[RECORD] = record.model_dump_json()
-                for name, array in arrays.items():
-                    # Floats do not shrink enough to be worth the wait.
-                    packing = (
-                        {"compression": "gzip", "compression_opts": 1, "shuffle": True} if name == "neighbors" else {}
-                    )
-                    file.create_dataset(name, data=array, fletcher32=True, **packing)
-            with partial.open("rb") as file:
-                os.fsync(file.fileno())
-            partial.replace(path)
-        finally:
-            partial.unlink(missing_ok=True)
+        content = io.BytesIO()  # HDF5 can crash the process when a disk is full
+        with h5py.File(content, "w") as file:
+            file.attrs[RECORD] = record.model_dump_json()
+            for name, array in arrays.items():
+                # Floats do not shrink enough to be worth the wait.
+                packing = {"compression": "gzip", "compression_opts": 1, "shuffle": True} if name == "neighbors" else {}
+                file.create_dataset(name, data=array, fletcher32=True, **packing)
+        write_whole(path, content.getbuffer())
         return path
 
     def read(self, path: Path) -> Result:

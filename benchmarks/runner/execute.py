@@ -25,6 +25,7 @@ from benchmarks.runner.supervise import Ending, Limits, watch
 from benchmarks.worker.protocol import BUILD_FILE, EVENTS_FILE, JUDGED_FILE
 
 WORK, INDEXES = ".work", ".indexes"
+LINGER_SECONDS = 5  # for a worker that is done: what lets threads or helpers run on does not hold up the rest
 KEEP_INDEX_SECONDS = 7 * 24 * 3600
 
 
@@ -122,12 +123,20 @@ def clear_indexes(store: Store) -> None:
             shutil.rmtree(index, ignore_errors=True)
 
 
+def _let_go(process) -> None:
+    """Wait a little for a worker that has said all it will say."""
+    end = time.monotonic() + LINGER_SECONDS
+    while process.poll() is None and time.monotonic() < end:
+        time.sleep(0.01)
+
+
 class JobRun:
     """One build job: as many workers, one after the other, as it takes to bring every point to an end."""
 
     def __init__(self, session: Session, job: BuildJob, work: Path, ended: Callable[[ResultRecord], None]):
         self.session, self.job, self.work, self.ended = session, job, work, ended
         self.index = session.store.folder / INDEXES / job.hash()
+        self.code = job.algorithm.code_hash()  # of what will run; the file may be edited meanwhile
         self.log = session.store.log_path(job.points[0], job.hash())
         self.facts = BuildFacts()
         self.environment: Environment | None = None
@@ -160,20 +169,19 @@ class JobRun:
             self._remember(json.loads(saved.read_text()))
         current: Identity | None = None
         raised: dict | None = None
-        done = False  # how the process ends after that is of no interest
         process = session.runner.start(self.environment, job_file, self.log, session.threads)
         with closing(watch(process, output / EVENTS_FILE, session.limits)) as events:
             for event in events:
                 if isinstance(event, Ending):
-                    if done:
-                        return
+                    if event.status is None:
+                        event = Ending("failed", "the worker ended by itself, with exit code 0, before it was done")
                     if raised:
                         status = "out-of-memory" if raised["memory"] else "failed"
                         event = Ending(status, f"{raised['type']}: {raised['message'] or 'no message'}")
-                    if event.status and current:
+                    if current:
                         pending.remove(current)
                         self.fail([current], event.status, f"while searching: {event.reason}")
-                    elif event.status:
+                    else:
                         self.fail(
                             pending,
                             event.status,
@@ -181,13 +189,21 @@ class JobRun:
                         )
                 elif event["event"] == "started":
                     self.facts.observed = event
+                    if self.job.algorithm.code_hash() != self.code:
+                        self.fail(
+                            pending, "failed", f"{self.job.algorithm.directory} changed during the run; run again"
+                        )
+                        return
                 elif event["event"] == "building":
                     session.observer.doing(self.job, "building", self.job.build_params)
                 elif event["event"] in ("built", "loaded"):
                     self._remember(event)
-                    done = event["event"] == "built" and saved.exists()
+                    if event["event"] == "built" and saved.exists():
+                        _let_go(process)
+                        return
                 elif event["event"] == "finished":
-                    done = True
+                    _let_go(process)
+                    return
                 elif event["event"] == "point_started":
                     current = next(point for point in pending if point.hash() == event["point"])
                     session.observer.doing(self.job, "searching", current.search_params)
@@ -198,6 +214,8 @@ class JobRun:
                     current = None
                 elif event["event"] == "raised":
                     raised = event
+                    _let_go(process)
+                    process.kill()
 
     def _job(self, pending: list[Identity], output: Path) -> dict:
         """The whole of what a worker is told."""
@@ -229,6 +247,7 @@ class JobRun:
     def _seal(self, point: Identity, event: dict, folder: Path) -> None:
         session = self.session
         session.observer.doing(self.job, "judging", point.search_params)
+        session.dataset.require_unchanged()
         arrays = {path.stem: np.load(path) for path in folder.glob("*.npy")}
         try:
             judged = judge(arrays.pop("neighbors"), session.dataset, session.truth, point.k, len(allowed_cpus()))
@@ -275,7 +294,7 @@ class JobRun:
             git_revision=session.git[0],
             git_dirty=session.git[1],
             runner=session.runner.name,
-            code_sha256=self.job.algorithm.code_hash(),
+            code_sha256=self.code,
             environment=self.environment.key if self.environment else "none",
             machine=session.machine,
             **observed,

@@ -3,6 +3,8 @@
 import os
 import signal
 import subprocess
+import time
+import uuid
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,12 +15,18 @@ from benchmarks.hardware import thread_environment
 from benchmarks.paths import ENVIRONMENTS, ROOT
 from benchmarks.runner.environment import Environment, ensure_environment
 
+# Looking for children reads every process of the machine, on CPUs that are being timed.
+CHILDREN_SECONDS = 0.2
+MARK = "ROBUST_ANN_WORKER"  # environment variable whose value all that a worker starts inherits
+
 
 class VenvProcess:
     """A running worker, and all it has started."""
 
-    def __init__(self, process: subprocess.Popen):
-        self._process = process
+    def __init__(self, process: subprocess.Popen, mark: str | None = None):
+        self._process, self._mark = process, mark
+        self._family: list[psutil.Process] = []
+        self._looked = -CHILDREN_SECONDS
 
     def poll(self) -> int | None:
         """Exit code, negative for a signal; None while it runs."""
@@ -27,14 +35,22 @@ class VenvProcess:
     def memory_bytes(self) -> int:
         """Memory that is its own: resident, less what it maps from files."""
         total = 0
+        if time.monotonic() - self._looked >= CHILDREN_SECONDS:
+            self._family, self._looked = self._look_for_family(), time.monotonic()
+        for process in self._family:
+            try:
+                memory = process.memory_info()
+            except psutil.Error:
+                continue
+            total += memory.rss - getattr(memory, "shared", 0)
+        return total
+
+    def _look_for_family(self) -> list[psutil.Process]:
         try:
             top = psutil.Process(self._process.pid)
-            for process in (top, *top.children(recursive=True)):
-                memory = process.memory_info()
-                total += memory.rss - getattr(memory, "shared", 0)
+            return [top, *top.children(recursive=True)]
         except psutil.Error:
-            pass
-        return total
+            return []
 
     def kill(self) -> None:
         """End it and everything it started, now."""
@@ -52,6 +68,23 @@ class VenvProcess:
             except psutil.Error:
                 pass
         self._process.wait()
+        while self._mark and any([_ended(process) for process in psutil.process_iter() if self._started(process)]):
+            pass
+
+    def _started(self, process: psutil.Process) -> bool:
+        """Whether it inherited the worker's mark: so do those that left group and parent."""
+        try:
+            return process.status() != psutil.STATUS_ZOMBIE and process.environ().get(MARK) == self._mark
+        except (psutil.Error, OSError):
+            return False
+
+
+def _ended(process: psutil.Process) -> bool:
+    try:
+        process.kill()
+    except psutil.Error:
+        return False
+    return True
 
 
 class VenvRunner:
@@ -73,6 +106,7 @@ class VenvRunner:
             "PYTHONUNBUFFERED": "1",
             "PYTHONDONTWRITEBYTECODE": "1",
             **thread_environment(threads),
+            MARK: (mark := uuid.uuid4().hex),
         }
         with log.open("ab") as output:
             process = subprocess.Popen(
@@ -84,7 +118,7 @@ class VenvRunner:
                 cwd=job_file.parent,
                 start_new_session=True,
             )
-        return VenvProcess(process)
+        return VenvProcess(process, mark)
 
 
 RUNNERS = {"venv": VenvRunner}

@@ -32,8 +32,15 @@ class Events:
 
     def __init__(self, path):
         self._file = open(path, "a", encoding="utf-8")  # noqa: SIM115
+        self._pid = os.getpid()
+
+    def end_copies(self):
+        """End this process if it is a fork that an adapter let return: there is one worker."""
+        if os.getpid() != self._pid:
+            os._exit(1)
 
     def say(self, event, **facts):
+        self.end_copies()
         self._file.write(json.dumps({"event": event, **facts}) + "\n")
         self._file.flush()
 
@@ -84,6 +91,11 @@ def prepare_index(algorithm, job, events):
     return can_save(algorithm)
 
 
+def writable(text):
+    """Text that any file can hold: half a surrogate pair is spelt out."""
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
 def plain(stats):
     """What an adapter tells of itself, as JSON can hold it."""
     facts = {}
@@ -91,7 +103,7 @@ def plain(stats):
         value = value.item() if isinstance(value, np.generic) else value
         if not isinstance(value, (bool, int, float, str)) or value != value or value in (float("inf"), -float("inf")):
             raise TypeError(f"stats: {name} must be a finite number, a boolean or a text, not {value!r}")
-        facts[str(name)] = value
+        facts[writable(str(name))] = writable(value) if isinstance(value, str) else value
     return facts
 
 
@@ -102,6 +114,7 @@ def run_point(algorithm, point, queries, job, events):
     events.say("point_started", point=point["id"])
     process.reset_peak_memory()
     measured = measure(algorithm, queries, job["k"], job["mode"], job["repeats"], dict(point["search_params"]))
+    events.end_copies()
     for name in ("neighbors", "search_seconds", "latency"):
         if measured[name] is not None:
             np.save(output / (name + ".npy"), measured[name])
@@ -138,7 +151,7 @@ def run(job, events):
             stage=stage,
             point=point and point["id"],
             type=type(error).__name__,
-            message=str(error).strip()[:500].encode("utf-8", "backslashreplace").decode(),
+            message=writable(str(error).strip()[:500]),
             memory=isinstance(error, MemoryError),
             errno=getattr(error, "errno", None),
         )

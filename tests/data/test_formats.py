@@ -206,12 +206,23 @@ def test_hdf5_behind_a_user_block(tmp_path):
     np.testing.assert_array_equal(read(tmp_path / "a.hdf5", "hdf5").open(), some("float32"))
 
 
-def test_hdf5_in_an_external_file(tmp_path, monkeypatch):
+@pytest.mark.parametrize("kind", ["external storage", "external link", "virtual data set"])
+def test_hdf5_in_another_file_is_refused(tmp_path, monkeypatch, refusal, kind):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "raw.bin").write_bytes(some("float32").tobytes())
+    with h5py.File("other.hdf5", "w") as file:
+        file["train"] = some("float32")
     with h5py.File("a.hdf5", "w") as file:
-        file.create_dataset("train", (5, 3), "f4", external=[("raw.bin", 0, h5py.h5f.UNLIMITED)])
-    np.testing.assert_array_equal(read(tmp_path / "a.hdf5", "hdf5").open(), some("float32"))
+        file["padding"] = np.ones(9000)  # so that the offset in the other file is one in this file too
+        if kind == "external storage":
+            file.create_dataset("train", (5, 3), "f4", external=[("raw.bin", 0, h5py.h5f.UNLIMITED)])
+        elif kind == "external link":
+            file["train"] = h5py.ExternalLink("other.hdf5", "train")
+        else:
+            layout = h5py.VirtualLayout((5, 3), "f4")
+            layout[:] = h5py.VirtualSource("other.hdf5", "train", (5, 3))
+            file.create_virtual_dataset("train", layout)
+    assert "another file" in refusal(read, tmp_path / "a.hdf5", "hdf5")
 
 
 def test_several_blocks_are_converted(tmp_path):
