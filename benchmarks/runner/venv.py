@@ -92,7 +92,7 @@ class VenvRunner:
 
     name = "venv"
 
-    def prepare(self, algorithm: Algorithm, building: Callable[[], None]) -> Environment:
+    def prepare(self, algorithm: Algorithm, building: Callable[[], None] = lambda: None) -> Environment:
         """The environment of the library; `building` is told if it must be made. Raises EnvironmentFailure."""
         return ensure_environment(algorithm.directory, ENVIRONMENTS, building=building)
 
