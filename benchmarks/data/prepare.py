@@ -240,14 +240,12 @@ def _shown_path(card: DatasetCard, source: Source | HeldOut | None, vectors: Vec
 def _require(card: DatasetCard, role: str, vectors: VectorFile, base: VectorFile) -> None:
     if card.dimension and vectors.dimension != card.dimension:
         raise UserError(
-            f"{vectors.path}: the {role} vectors have {vectors.dimension} dimensions, the card of {card.name} says {card.dimension}"
+            f"{vectors.path}: {role} has {vectors.dimension} dimensions, the card of {card.name} says {card.dimension}"
         )
     if card.dtype and vectors.dtype != card.dtype:
         raise UserError(f"{vectors.path}: {role} is {vectors.dtype}, the card of {card.name} says {card.dtype}")
     if vectors.dimension != base.dimension:
-        raise UserError(
-            f"{vectors.path}: the {role} vectors have {vectors.dimension} dimensions, the base has {base.dimension}"
-        )
+        raise UserError(f"{vectors.path}: {role} has {vectors.dimension} dimensions, the base has {base.dimension}")
     if vectors.dtype != base.dtype:
         raise UserError(f"{vectors.path}: {role} is {vectors.dtype}, the base is {base.dtype}")
 
