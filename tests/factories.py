@@ -121,3 +121,24 @@ def partition_hits(recall: float, nq: int = 1000, k: int = 10, seed: int = 0) ->
     """Hits as of a partition index: spread around the average, hardly ever none."""
     rng = np.random.default_rng(seed)
     return rng.binomial(k, rng.beta(6 * recall, 6 * (1 - recall), nq))
+
+
+def make_two_families(store: Store, recalls, nq: int) -> None:
+    """A graph and a partition index at each average recall; each next point is half as fast."""
+    for index, recall in enumerate(recalls):
+        make_result(
+            store,
+            algorithm="faiss-hnsw",
+            build={"M": 8},
+            search={"efSearch": 10 * 2**index},
+            hits=graph_hits(recall, nq, seed=index),
+            qps=9000 / 2**index,
+        )
+        make_result(
+            store,
+            algorithm="faiss-ivfflat",
+            build={"n_list": 64},
+            search={"n_probe": 2**index},
+            hits=partition_hits(recall, nq, seed=index),
+            qps=8000 / 2**index,
+        )

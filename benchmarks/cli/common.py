@@ -79,12 +79,14 @@ def folder(text: str) -> Path:
 
 
 def add_results_dir(parser: argparse.ArgumentParser) -> None:
+    """The option that names the folder of result files."""
     parser.add_argument(
         "--results-dir", type=folder, default=RESULTS, metavar="DIR", help="result files (default: results)"
     )
 
 
 def add_data_options(parser: argparse.ArgumentParser) -> None:
+    """The options that name a data set, or a file of vectors and what it does not say itself."""
     parser.add_argument(
         "--dataset",
         required=True,
@@ -105,6 +107,7 @@ def add_data_options(parser: argparse.ArgumentParser) -> None:
 
 
 def add_data_dir(parser: argparse.ArgumentParser) -> None:
+    """The option that names the cache of prepared data."""
     parser.add_argument(
         "--data-dir",
         type=folder,

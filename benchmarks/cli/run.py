@@ -49,6 +49,7 @@ exit codes: 0 all points ok · 1 a point failed (the others were measured) · 2 
 
 
 def build_parser() -> argparse.ArgumentParser:
+    """The options of `python run.py`."""
     parser = Parser(
         prog="run.py",
         epilog=EXAMPLES,

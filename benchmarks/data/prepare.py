@@ -234,7 +234,7 @@ def _split(card: DatasetCard, vectors: VectorFile, held_out: HeldOut, folder: Pa
 def _shown_path(card: DatasetCard, source: Source | HeldOut | None, vectors: VectorFile) -> Path:
     """The user's own file, where the vectors were copied out of one."""
     given = isinstance(source, Source) and source.path
-    return (card.directory / Path(source.path).expanduser()).resolve() if given else vectors.path
+    return resolved(source.path, card.directory) if given else vectors.path
 
 
 def _require(card: DatasetCard, role: str, vectors: VectorFile, base: VectorFile) -> None:

@@ -102,12 +102,13 @@ class Store:
         name = re.sub(r"[^A-Za-z0-9=.,_-]+", "_", label(identity.build_params))[:100]
         return folder / f"{name}-{build_hash[:8]}.log"
 
-    def holds_good(self, identity: Identity) -> bool:
-        """Whether the point's file is there and its status is ok."""
+    def good(self, identity: Identity) -> Result | None:
+        """The point's result if its file is there, is valid and has status ok; else None."""
         try:
-            return self.read(self.path(identity)).ok
+            result = self.read(self.path(identity))
         except UserError:
-            return False
+            return None
+        return result if result.ok else None
 
     def write(self, record: ResultRecord, arrays: dict[str, np.ndarray]) -> Path:
         """Seal one point: written under a temporary name, synced, renamed."""

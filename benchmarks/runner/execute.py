@@ -269,10 +269,14 @@ class JobRun:
         self._end(record, f"recall {recall:.4f}, {record.nq / np.median(arrays['search_seconds']):,.0f} QPS")
 
     def fail(self, points: list[Identity], status: str, reason: str) -> None:
-        """Write each of the points as failed, unless a good result of it is there, and empty the list."""
+        """Write each of the points as failed, and empty the list.
+
+        A good result of the same code is not given up for it, nor is any where nothing could be run.
+        """
         for point in points:
-            record = self._record(point, status, " ".join(reason.split()))
-            if not self.session.store.holds_good(point):
+            record, good = self._record(point, status, " ".join(reason.split())), self.session.store.good(point)
+            stale = good is not None and good.record.provenance.code_sha256 != self.code
+            if good is None or (stale and self.environment is not None):
                 self.session.store.write(record, {})
             self._end(record)
         points.clear()

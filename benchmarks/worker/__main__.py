@@ -159,6 +159,7 @@ def run(job, events):
 
 
 def main(job_path):
+    """Pin, bind to the host's life, do the job, exit."""
     job = json.loads(Path(job_path).read_text())
     process.die_with(job["host_pid"])
     process.pin(job["cpus"])

@@ -8,7 +8,7 @@ from benchmarks.cli.plot import formats_of, main, paths_of
 from benchmarks.errors import UserError
 from benchmarks.figures.theme import RC
 from benchmarks.results.store import Store
-from tests.factories import graph_hits, make_result, partition_hits
+from tests.factories import make_result, make_two_families
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -22,23 +22,7 @@ def coarse(monkeypatch):
 @pytest.fixture
 def store(tmp_path):
     store = Store(tmp_path / "results")
-    for index, recall in enumerate((0.8, 0.9, 0.95)):
-        make_result(
-            store,
-            algorithm="faiss-hnsw",
-            build={"M": 8},
-            search={"efSearch": 10 * 2**index},
-            hits=graph_hits(recall, 200, seed=index),
-            qps=9000 / 2**index,
-        )
-        make_result(
-            store,
-            algorithm="faiss-ivfflat",
-            build={"n_list": 64},
-            search={"n_probe": 2**index},
-            hits=partition_hits(recall, 200, seed=index),
-            qps=8000 / 2**index,
-        )
+    make_two_families(store, (0.8, 0.9, 0.95), 200)
     make_result(store, algorithm="faiss-hnsw", build={"M": 8}, search={"efSearch": 64}, status="out-of-memory")
     return store
 

@@ -8,7 +8,7 @@ from benchmarks.figures.theme import styles
 from benchmarks.figures.tradeoff import draw_tradeoff, lines_of, log_ticks, measure, short, split_at_front
 from benchmarks.metrics.registry import parse_metric
 from benchmarks.results.store import Store
-from tests.factories import graph_hits, make_result, partition_hits
+from tests.factories import graph_hits, make_result, make_two_families, partition_hits
 
 RECALLS = (0.7, 0.8, 0.9, 0.95, 0.98)
 
@@ -16,23 +16,7 @@ RECALLS = (0.7, 0.8, 0.9, 0.95, 0.98)
 @pytest.fixture
 def store(tmp_path):
     store = Store(tmp_path)
-    for index, recall in enumerate(RECALLS):
-        make_result(
-            store,
-            algorithm="faiss-hnsw",
-            build={"M": 8},
-            search={"efSearch": 10 * 2**index},
-            hits=graph_hits(recall, 300, seed=index),
-            qps=9000 / 2**index,
-        )
-        make_result(
-            store,
-            algorithm="faiss-ivfflat",
-            build={"n_list": 64},
-            search={"n_probe": 2**index},
-            hits=partition_hits(recall, 300, seed=index),
-            qps=8000 / 2**index,
-        )
+    make_two_families(store, RECALLS, 300)
     make_result(store, algorithm="faiss-hnsw", build={"M": 8}, search={"efSearch": 640}, status="out-of-memory")
     return store
 

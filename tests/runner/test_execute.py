@@ -199,6 +199,16 @@ def test_a_failure_does_not_take_the_place_of_a_good_result(tmp_path, monkeypatc
     assert all(result.ok for result in read_results(tmp_path / "results"))
 
 
+def test_a_failure_of_new_code_takes_the_place_of_what_older_code_measured(tmp_path, monkeypatch):
+    shutil.copytree(ALGORITHMS / "toy", tmp_path / "algorithms" / "toy", ignore=shutil.ignore_patterns("__pycache__"))
+    monkeypatch.setattr(run_verb, "find_algorithms", lambda: find_algorithms(tmp_path / "algorithms"))
+    assert toy_run(tmp_path).code == 0
+    with (tmp_path / "algorithms" / "toy" / "algorithm.py").open("a") as file:
+        file.write("raise RuntimeError('the new code is broken')\n")
+    assert toy_run(tmp_path).code == 1
+    assert [result.record.status for result in read_results(tmp_path / "results")] == ["failed", "failed"]
+
+
 def fail_to_build():
     raise EnvironmentFailure("no compiler")
 
