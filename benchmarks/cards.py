@@ -7,9 +7,11 @@ import difflib
 import hashlib
 import math
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
+from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from pydantic import Discriminator, Field, StringConstraints, Tag, field_validator, model_validator
 
 from benchmarks.constraints import check_constraint
@@ -191,16 +193,19 @@ class AlgorithmOffer(Strict):
     description: str = ""
     distances: list[Distance]
     dtypes: list[Dtype]
+    converts: list[Dtype] = Field([], description="those of them that the adapter hands to the library as float32")
     parameters: dict[str, Parameter] = {}
     constraints: list[str] = Field([], description="such as `efSearch >= k`; a point that breaks one is skipped")
     smoke: Grid = Field(description="a two-point sweep for tests and for sweeps that do not name the algorithm")
 
     @model_validator(mode="after")
     def _consistent(self):
-        known = {*self.parameters, "k", "n", "dimension"}
+        known = {*self.parameters, "k", "n", "dimension", "distance", "dtype"}
         for constraint in self.constraints:
             check_constraint(constraint, known)
         self.check_grid(self.smoke)
+        if set(self.converts) - set(self.dtypes):
+            raise ValueError("converts may name only what dtypes names")
         return self
 
     def check_grid(self, grid: Grid) -> None:
@@ -218,6 +223,23 @@ class AlgorithmOffer(Strict):
                     parameter.check(name, value)
 
 
+class Supplied(Strict):
+    """What no registry has and the user must bring: a wheel, or a folder whose content goes beside the packages."""
+
+    variable: str = Field(pattern="^[A-Z][A-Z0-9_]*$", description="environment variable that holds its path")
+    what: str = Field(description="such as `the built module py_puck_api`")
+    page: str = Field(description="upstream's page on how to build it")
+
+
+class Service(Strict):
+    """A server that the library speaks to; its worker has the network, which others have not."""
+
+    variables: list[str] = Field(min_length=1, description="environment variables that must be set")
+    optional: list[str] = Field([], description="those that may be; handed on too, and never recorded")
+    what: str = Field(description="such as `a Milvus server`")
+    page: str
+
+
 class LibraryCard(Strict):
     """`algorithms/<library>/algorithm.yml`: one library, one environment, one or more algorithms."""
 
@@ -227,7 +249,31 @@ class LibraryCard(Strict):
     version: str
     licence: str
     citation: str | None = None
+    python: str | None = Field(None, description="versions that it has packages for, such as `>=3.9,<3.12`")
+    supplied: Supplied | None = None
+    service: Service | None = None
     algorithms: dict[Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")], AlgorithmOffer]
+
+    @field_validator("python")
+    @classmethod
+    def _specifier(cls, value):
+        if value is not None:
+            try:
+                SpecifierSet(value)
+            except InvalidSpecifier:
+                raise ValueError(f"'{value}' is no version specifier such as >=3.9,<3.12") from None
+        return value
+
+    def unavailable(self, variables: Mapping[str, str]) -> str | None:
+        """What the user has to bring before this library can run, and where to find it; None if nothing is missing."""
+        if self.supplied and not variables.get(self.supplied.variable):
+            supplied = self.supplied
+            return f"needs {supplied.what}: set {supplied.variable} to its path; to build it see {supplied.page}"
+        if self.service:
+            for name in self.service.variables:
+                if not variables.get(name):
+                    return f"needs {self.service.what}: set {name}; see {self.service.page}"
+        return None
 
 
 class Algorithm(Strict):

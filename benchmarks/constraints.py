@@ -1,4 +1,4 @@
-"""Constraint expressions of algorithm cards, such as `efSearch >= k` or `n_list <= n / 39`.
+"""Constraint expressions of algorithm cards, such as `efSearch >= k` or `dtype == 'float32' or distance != 'ip'`.
 
 A small part of Python's grammar, read with `ast` and never given to `eval`.
 """
@@ -25,7 +25,7 @@ _ARITHMETIC = {
 
 
 def check_constraint(text: str, known: set[str]) -> None:
-    """Raises ValueError unless `text` is one comparison over the names in `known`."""
+    """Raises ValueError unless `text` compares names that are in `known`."""
     tree = _parse(text)
     unknown = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)} - known
     if unknown:
@@ -50,17 +50,20 @@ def holds(text: str, values: Mapping[str, float | None]) -> bool:
         return False
 
 
-def _parse(text: str) -> ast.Compare:
+def _parse(text: str) -> ast.Compare | ast.BoolOp:
     try:
         tree = ast.parse(text, mode="eval").body
     except SyntaxError:
         tree = None
-    if not isinstance(tree, ast.Compare):
+    if not isinstance(tree, (ast.Compare, ast.BoolOp)):
         raise ValueError(f"constraint '{text}' is not a comparison")
     return tree
 
 
 def _evaluate(node: ast.AST, values: Mapping, text: str):
+    if isinstance(node, ast.BoolOp) and all(isinstance(value, (ast.Compare, ast.BoolOp)) for value in node.values):
+        sides = [_evaluate(side, values, text) for side in node.values]
+        return all(sides) if isinstance(node.op, ast.And) else any(sides)
     if isinstance(node, ast.Compare) and all(type(compare) in _COMPARE for compare in node.ops):
         sides = [_evaluate(side, values, text) for side in (node.left, *node.comparators)]
         return all(_COMPARE[type(op)](a, b) for op, a, b in zip(node.ops, sides, sides[1:], strict=False))
@@ -70,4 +73,4 @@ def _evaluate(node: ast.AST, values: Mapping, text: str):
         return values[node.id]
     if isinstance(node, ast.Constant) and isinstance(node.value, (int, float, str, bool)):
         return node.value
-    raise ValueError(f"constraint '{text}': only names, numbers, + - * / % and comparisons are understood")
+    raise ValueError(f"constraint '{text}': only names, numbers, + - * / %, comparisons, and, or are understood")

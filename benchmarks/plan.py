@@ -36,6 +36,7 @@ class Request(Strict):
     threads: int
     seeds: list[int]
     algorithms: list[tuple[Algorithm, list[Grid]]]
+    unavailable: dict[str, str] = {}  # algorithm → what the user has not brought
 
 
 class BuildJob(Strict):
@@ -86,7 +87,7 @@ def make_plan(request: Request, complete: frozenset[str] = frozenset()) -> Plan:
     """
     jobs, skips, done = [], [], []
     for algorithm, grids in request.algorithms:
-        reason = _unfit(algorithm, request.data)
+        reason = request.unavailable.get(algorithm.name) or _unfit(algorithm, request.data)
         if reason:
             skips.append(Skip(algorithm=algorithm.name, params={}, reason=reason))
             continue
@@ -133,7 +134,9 @@ def _combinations(algorithm: Algorithm, stage: str, grid: dict[str, list[Value]]
 
 
 def _broken(algorithm: Algorithm, params: dict[str, Value], request: Request) -> str | None:
-    values = {**params, "k": request.k, "n": request.data.n, "dimension": request.data.dimension}
+    data = request.data
+    facts = {"k": request.k, "n": data.n, "dimension": data.dimension, "distance": data.distance, "dtype": data.dtype}
+    values = {**params, **facts}
     for constraint in algorithm.offer.constraints:
         if not holds(constraint, values):
             known = ", ".join(

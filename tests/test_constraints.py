@@ -28,6 +28,10 @@ KNOWN = {"ef", "k", "n"}
         ("kind == 'pq'", {"kind": "pq"}, True),
         ("kind != 'pq'", {"kind": "pq"}, False),
         ("keep == True", {"keep": False}, False),
+        ("kind == 'pq' or ef >= k", {"kind": "flat", "ef": 9, "k": 10}, False),
+        ("kind == 'pq' or ef >= k", {"kind": "pq", "ef": 9, "k": 10}, True),
+        ("kind == 'pq' and ef >= k", {"kind": "pq", "ef": 9, "k": 10}, False),
+        ("kind == 'pq' and (ef >= k or n > 1)", {"kind": "pq", "ef": 9, "k": 10, "n": 2}, True),
     ],
 )
 def test_truth_table(text, values, expected):
@@ -60,8 +64,8 @@ def test_unknown_name(text, name):
         "ef = k",
         "ef >",
         "ef >= k; n",
-        "ef >= k and k >= 1",
-        "ef >= k or n > 1",
+        "ef >= k and k",
+        "k or n > 1",
         "not ef >= k",
         "(ef and k) > 1",
         "ef in k",

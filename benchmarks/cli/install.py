@@ -15,17 +15,17 @@ def run(options) -> int:
     for name in options.algorithm or ():
         if name not in known:
             raise unknown_name("algorithm", name, list(known), f"known: {', '.join(known)}")
-    folders = sorted({known[name].directory for name in options.algorithm or known})
+    libraries = {known[name].directory.name: known[name].library for name in options.algorithm or known}
     failed = 0
-    for folder in folders:
+    for folder, library in sorted(libraries.items()):
         start = time.monotonic()
         try:
-            with Progress().task(f"installing {folder.name}", None):
-                environment = ensure_environment(folder, ENVIRONMENTS, rebuild=options.force)
-            print(f"{folder.name}: ready ({environment.python}, {time.monotonic() - start:.0f} s)")
+            with Progress().task(f"installing {folder}", None):
+                environment = ensure_environment(library, ENVIRONMENTS, rebuild=options.force)
+            print(f"{folder}: ready ({environment.python}, {time.monotonic() - start:.0f} s)")
         except EnvironmentFailure as failure:
             failed += 1
-            print(f"{folder.name}: failed: {failure}")
+            print(f"{folder}: failed: {failure}")
     return POINTS_FAILED if failed else 0
 
 

@@ -1,6 +1,7 @@
 """`python run.py`: plan, prepare, measure, show."""
 
 import argparse
+import os
 import re
 import shlex
 import subprocess
@@ -146,7 +147,7 @@ class Choice:
     algorithms: list[tuple[Algorithm, list[Grid]]]
     origins: dict[str, str]
 
-    def request(self, data: DataFacts) -> Request:
+    def request(self, data: DataFacts, unavailable: dict[str, str] | None = None) -> Request:
         return Request(
             data=data,
             k=self.k,
@@ -155,7 +156,13 @@ class Choice:
             threads=len(self.cpus),
             seeds=self.sweep.build_seeds,
             algorithms=self.algorithms,
+            unavailable=unavailable or {},
         )
+
+    def unavailable(self) -> dict[str, str]:
+        """What the user has to bring for some of the algorithms."""
+        reasons = {item.name: item.library.unavailable(os.environ) for item, _ in self.algorithms}
+        return {name: reason for name, reason in reasons.items() if reason}
 
 
 def resolve(options: argparse.Namespace) -> Choice:
@@ -233,6 +240,8 @@ def run(options: argparse.Namespace) -> int:
             dimension=choice.card.dimension,
         )
         print_plan(console, make_plan(choice.request(facts)), choice.origins)
+        for name, reason in choice.unavailable().items():
+            console.print(f"  {name} {reason}", highlight=False, soft_wrap=True, style="yellow", markup=False)
         return 0
     store.require_writable()
     limits = Limits(options.timeout, memory_limit_bytes(available_memory_bytes(), options.memory_limit))
@@ -249,7 +258,8 @@ def run(options: argparse.Namespace) -> int:
             base_sha256=dataset.base_check.sha256,
             queries_sha256=dataset.queries_check.sha256,
         )
-        plan = make_plan(choice.request(facts), frozenset() if options.force else complete_points(store, choice))
+        request = choice.request(facts, choice.unavailable())
+        plan = make_plan(request, frozenset() if options.force else complete_points(store, choice))
         print_plan(console, plan, choice.origins)
         if not plan.jobs and not plan.complete:
             raise UserError("no operating point is left to measure: each one is skipped, see above for the reasons")

@@ -86,6 +86,7 @@ class ResultRecord(Strict):
     nq: int = Field(description="queries")
     truth: str = Field(description="key of the ground truth that hits were counted against")
     repeats: int
+    index_dtype: str | None = Field(None, description="of the vectors as the library got them; the data may be another")
     build_seconds: float | None = None
     load_seconds: float | None = Field(None, description="time to load the saved index; None if it was built in place")
     index_bytes: int | None = Field(None, description="size of the saved index; None if the adapter cannot save")

@@ -285,6 +285,10 @@ class JobRun:
         self.ended(record)
         self.session.observer.point_ended(self.job, record, found)
 
+    def _index_dtype(self) -> str:
+        dtype = self.session.dataset.base.dtype
+        return "float32" if dtype in self.job.algorithm.offer.converts else dtype
+
     def _record(self, point: Identity, status: str, reason: str | None, **more) -> ResultRecord:
         session, facts = self.session, self.facts
         observed = {
@@ -313,6 +317,7 @@ class JobRun:
             nq=session.dataset.nq,
             truth=session.truth.key,
             repeats=session.plan.request.repeats,
+            index_dtype=self._index_dtype(),
             build_seconds=facts.build_seconds,
             load_seconds=facts.load_seconds,
             index_bytes=facts.index_bytes,

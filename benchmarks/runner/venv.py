@@ -94,7 +94,7 @@ class VenvRunner:
 
     def prepare(self, algorithm: Algorithm, building: Callable[[], None] = lambda: None) -> Environment:
         """The environment of the library; `building` is told if it must be made. Raises EnvironmentFailure."""
-        return ensure_environment(algorithm.directory, ENVIRONMENTS, building=building)
+        return ensure_environment(algorithm.library, ENVIRONMENTS, building=building)
 
     def start(self, environment: Environment, job_file: Path, log: Path, threads: int) -> VenvProcess:
         """Start one worker on a job; it dies with this process."""

@@ -75,13 +75,21 @@ def measure(folder, name, base, queries, distance="l2", *options):
     return Measurement(name, finished, order, base, queries)
 
 
+@pytest.fixture(autouse=True)
+def brought(request, bring):
+    """What the tested algorithm needs from outside is there."""
+    if "name" in request.fixturenames:
+        bring(ALGORITHMS[request.getfixturevalue("name")])
+
+
 @pytest.fixture(
     scope="module",
     ids=lambda value: "-".join(value),
     params=[(name, distance) for name, item in ALGORITHMS.items() for distance in item.offer.distances],
 )
-def measured(request, tmp_path_factory):
+def measured(request, tmp_path_factory, bring):
     name, distance = request.param
+    bring(ALGORITHMS[name])
     return measure(tmp_path_factory.mktemp(name), name, gaussian(N), gaussian(NQ, seed=1), distance)
 
 
@@ -236,7 +244,7 @@ def test_loaded_index_answers_as_the_built_one(tmp_path, name, distance):
         "build": build,
         "searches": searches,
     }
-    python = ensure_environment(algorithm.directory, ENVIRONMENTS).python
+    python = ensure_environment(algorithm.library, ENVIRONMENTS).python
     done = subprocess.run([python, "-c", ROUND_TRIP, json.dumps(job)], cwd=ROOT, capture_output=True, text=True)
     if "cannot save" in done.stderr:
         pytest.skip("the adapter does not save")

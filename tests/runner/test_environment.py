@@ -3,6 +3,7 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.cards import LibraryCard
 from benchmarks.runner import environment
 from benchmarks.runner.environment import EnvironmentFailure, ensure_environment, environment_key, telling_line
 
@@ -13,19 +14,18 @@ def library(tmp_path):
     folder = tmp_path / "lib"
     folder.mkdir()
     (folder / "requirements.txt").write_text("# nothing\n")
-    return folder
+    return LibraryCard(directory=folder, library="lib", upstream="none", version="1", licence="none", algorithms={})
 
 
 def test_key_changes_with_pins_and_machine(library, monkeypatch):
-    file = library / "requirements.txt"
+    file = library.directory / "requirements.txt"
     keys = [environment_key(file)]
     assert environment_key(file) == keys[0]
     file.write_text("numpy==2.2.6\n")
     keys.append(environment_key(file))
     file.write_text("numpy==2.2.5\n")
     keys.append(environment_key(file))
-    monkeypatch.setattr(environment.sys, "version_info", (3, 99, 0))
-    keys.append(environment_key(file))
+    keys.append(environment_key(file, "3.99"))
     monkeypatch.setattr(environment, "_compiled_for", lambda requirements: "flags: other")
     keys.append(environment_key(file))
     assert len(set(keys)) == 5
@@ -33,7 +33,7 @@ def test_key_changes_with_pins_and_machine(library, monkeypatch):
 
 def test_environment_is_built_once(library, tmp_path):
     first = ensure_environment(library, tmp_path / "environments")
-    assert first.python.exists() and first.key == environment_key(library / "requirements.txt")
+    assert first.python.exists() and first.key == environment_key(library.directory / "requirements.txt")
     mark = first.python.parent.parent / "mark"
     mark.touch()
     assert ensure_environment(library, tmp_path / "environments") == first and mark.exists()
@@ -67,7 +67,7 @@ def test_two_at_once_build_one(library, tmp_path, monkeypatch):
 
 
 def test_impossible_pin_is_one_line_that_names_the_log(library, tmp_path):
-    (library / "requirements.txt").write_text("nonexistent-package-xyz==1\n")
+    (library.directory / "requirements.txt").write_text("nonexistent-package-xyz==1\n")
     with pytest.raises(EnvironmentFailure) as failure:
         ensure_environment(library, tmp_path / "environments")
     message = str(failure.value)

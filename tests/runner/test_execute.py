@@ -259,7 +259,7 @@ def broken_library(tmp_path, monkeypatch):
     card.write_text(card.read_text().replace("  toy:\n", "  broken-toy:\n"))
     monkeypatch.setattr(run_verb, "find_algorithms", lambda: find_algorithms(tmp_path / "algorithms"))
     monkeypatch.setattr("benchmarks.runner.venv.ENVIRONMENTS", tmp_path / "environments")
-    monkeypatch.setattr("benchmarks.runner.environment.environment_key", lambda requirements: "k")
+    monkeypatch.setattr("benchmarks.runner.environment.environment_key", lambda *what: "k")
     from benchmarks.paths import ENVIRONMENTS
 
     ready = next(path for path in ENVIRONMENTS.glob("toy-*") if (path / "complete").exists())
