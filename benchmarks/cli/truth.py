@@ -3,15 +3,15 @@
 from benchmarks.cli.common import Parser, add_data_options, folder, guarded, positive
 from benchmarks.data.prepare import prepare, resolve_dataset
 from benchmarks.groundtruth.cache import ground_truth, write_truth
-from benchmarks.hardware import allowed_cpus, choose_cpus
+from benchmarks.hardware import place_here
 from benchmarks.progress import Progress
 
 
 def run(options) -> int:
     """Compute, or read from the cache, and write the first K columns."""
-    cpus = choose_cpus(allowed_cpus(), options.threads)
+    threads = place_here("all" if options.threads else "auto", options.threads).threads
     dataset = prepare(resolve_dataset(options.dataset, options.distance, options.queries), options.data_dir, Progress())
-    truth = ground_truth(dataset, options.k, options.data_dir, len(cpus), Progress())
+    truth = ground_truth(dataset, options.k, options.data_dir, threads, Progress())
     width = min(options.k, dataset.n)
     facts = {
         "dataset": dataset.name,
