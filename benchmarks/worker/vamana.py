@@ -12,7 +12,8 @@ def reachable(path, limit=100_000):
 
     A search whose list has room for more returns these and no others, whatever the query, and libraries leave the
     rest of a row to chance: ask for no more than this number. The file is a header (uint64 size, uint32 largest
-    degree, uint32 entry point, uint64 frozen points), then uint32 degree and uint32 neighbours of each vector.
+    degree, uint32 entry point, uint64 frozen points), then uint32 degree and uint32 neighbours of each vector. A frozen
+    point is an entry point that is no vector, so it does not count.
     """
     words = memoryview(np.memmap(path, np.uint32, "r"))
     places, place = array("Q"), 6
@@ -25,4 +26,4 @@ def reachable(path, limit=100_000):
         fresh = set(words[place + 1 : place + 1 + words[place]]) - seen
         seen |= fresh
         waiting.extend(fresh)
-    return len(seen)
+    return len(seen) - words[4]
