@@ -51,6 +51,43 @@ class IvfFlat(FaissIndex):
         return faiss.SearchParametersIVF(nprobe=n_probe)
 
 
+class Imi(FaissIndex):
+    """Inverted multi-index: k-means in each half of the dimensions, a cell for every pair of centres.
+
+    faiss finds the cells of a query by l2 alone. For ip and cosine it is asked with a query as long as the vectors are
+    on average, so that the cells do not depend on the query's own length, and compares what lies in them by product.
+    """
+
+    def build(self, base, *, distance, threads, seed, learn=None, n_bits):
+        super().build(base, distance=distance, threads=threads, seed=seed, n_bits=n_bits)
+        rows = range(0, len(base), 65536)
+        norms = [np.linalg.norm(base[row : row + 65536].astype(np.float32), axis=1).sum() for row in rows]
+        self.length = 1.0 if distance == "cosine" else float(sum(norms)) / len(base)
+
+    def create(self, dimension, metric, seed, *, n_bits):
+        quantizer = faiss.MultiIndexQuantizer(dimension, 2, n_bits)
+        quantizer.pq.cp.seed = seed
+        index = faiss.IndexIVFFlat(quantizer, dimension, 4**n_bits, metric)
+        index.quantizer_trains_alone = 1
+        return index
+
+    def save(self, directory):
+        super().save(directory)
+        np.save(Path(directory, "length.npy"), self.length)
+
+    def load(self, directory, *, threads):
+        super().load(directory, threads=threads)
+        self.length = float(np.load(Path(directory, "length.npy")))
+
+    def search(self, queries, k, *, n_probe):
+        queries = queries.astype(np.float32, copy=False)
+        asked = queries
+        if self.index.metric_type == faiss.METRIC_INNER_PRODUCT:
+            asked = unit_rows(queries) * np.float32(self.length)
+        self.index.nprobe = n_probe
+        return self.index.search_preassigned(queries, k, *self.index.quantizer.search(asked, n_probe)[::-1])[1]
+
+
 class Flat(Algorithm):
     """Exhaustive search, exact to the last id: float32 candidates from faiss, re-ranked in float64, ties by lower id.
 
