@@ -21,7 +21,7 @@ class Algorithm:
         raise NotImplementedError
 
     def load(self, directory, *, threads):
-        """Restore what `save` wrote, in another process."""
+        """Restore what `save` wrote, in another process; `directory` stays until the last search, perhaps read-only."""
         raise NotImplementedError
 
     def search(self, queries, k, **search_params):

@@ -205,17 +205,17 @@ from benchmarks.worker.vectors import map_vectors
 job = json.loads(sys.argv[1])
 base, queries = map_vectors(job["base"]), np.array(map_vectors(job["queries"]))
 built = load_adapter(job["adapter"], job["class_name"])
-built.build(base, distance=job["distance"], threads=1, seed=0, **job["build"])
-before = [np.asarray(built.search(queries, 10, **params)) for params in job["searches"]]
 if not can_save(built):
     sys.exit("cannot save")
+built.build(base, distance=job["distance"], threads=1, seed=0, **job["build"])
+before = [np.asarray(built.search(queries, 10, **params)) for params in job["searches"]]
 with tempfile.TemporaryDirectory() as folder:
     built.save(folder)
     loaded = load_adapter(job["adapter"], job["class_name"])
     loaded.load(folder, threads=1)
-for ids, params in zip(before, job["searches"]):
-    np.testing.assert_array_equal(loaded.search(queries, 10, **params), ids)
-    np.testing.assert_array_equal(built.search(queries, 10, **params), ids)
+    for ids, params in zip(before, job["searches"]):
+        np.testing.assert_array_equal(loaded.search(queries, 10, **params), ids)
+        np.testing.assert_array_equal(built.search(queries, 10, **params), ids)
 """
 
 
