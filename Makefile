@@ -1,12 +1,13 @@
 PYTHON ?= python3
 PY := .venv/bin/python
 
-.PHONY: help env demo test test-slow lint clean
+.PHONY: help env demo test test-slow test-docker lint clean
 
 help:
 	@echo "make env    create .venv with everything the harness needs"
 	@echo "make demo   measure three real indexes on real vectors and draw the figures (about 5 minutes)"
 	@echo "make test   run the tests"
+	@echo "make test-docker   build every image and run it; needs a Docker engine"
 	@echo "make lint   check style"
 
 env: .venv/installed
@@ -28,6 +29,10 @@ test: .venv/installed
 # pytest's exit code 5, no test selected, is a failure here: the slow tests exist.
 test-slow: .venv/installed
 	@$(PY) -m pytest -m slow
+
+# Builds every image from nothing and runs it; without an engine it fails.
+test-docker: .venv/installed
+	@ROBUST_ANN_TEST_DOCKER=1 $(PY) -m pytest -m docker tests/docker
 
 lint: .venv/installed
 	@.venv/bin/ruff check .

@@ -194,6 +194,7 @@ class AlgorithmOffer(Strict):
     distances: list[Distance]
     dtypes: list[Dtype]
     converts: list[Dtype] = Field([], description="those of them that the adapter hands to the library as float32")
+    reproducible: bool = Field(True, description="one thread and one seed give the same answers again")
     parameters: dict[str, Parameter] = {}
     constraints: list[str] = Field([], description="such as `efSearch >= k`; a point that breaks one is skipped")
     smoke: Grid = Field(description="a two-point sweep for tests and for sweeps that do not name the algorithm")

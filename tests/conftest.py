@@ -14,6 +14,14 @@ settings.register_profile("project", deadline=None)
 settings.load_profile("project")
 
 
+@pytest.fixture(autouse=True, scope="session")
+def no_engine(tmp_path_factory):
+    """Whatever images this machine has, a run here takes venv; the Docker suite names the engine itself."""
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path_factory.mktemp('no-engine') / 'docker.sock'}")
+        yield
+
+
 @pytest.fixture(scope="session")
 def refusal():
     """Call something that must end in a `UserError` of one line; the answer is the line."""

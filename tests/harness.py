@@ -3,6 +3,7 @@
 import contextlib
 import io
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -144,6 +145,18 @@ def write_data(folder: Path, base: np.ndarray, queries: np.ndarray, name: str = 
     base_file = write_bin(folder / f"{name}{suffix}", base)
     query_file = write_bin(folder / f"{name}-queries{suffix}", queries)
     return ["--dataset", str(base_file), "--queries", str(query_file), "--data-dir", str(folder / "data")]
+
+
+@contextlib.contextmanager
+def small_disk(folder: Path, megabytes: int = 40):
+    """`folder` as a file system of its own that is soon full, where this user may mount one."""
+    options = ["-t", "tmpfs", "-o", f"size={megabytes}m,mode=1777", "tmpfs", str(folder)]
+    mounted = shutil.which("mount") and not subprocess.run(["mount", *options], stderr=subprocess.DEVNULL).returncode
+    try:
+        yield folder
+    finally:
+        if mounted:
+            subprocess.run(["umount", "--lazy", str(folder)], check=True)
 
 
 def vector_file(path: Path, vectors: np.ndarray) -> VectorFile:

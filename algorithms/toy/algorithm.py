@@ -1,5 +1,6 @@
 import os
 import signal
+import tempfile
 import time
 from pathlib import Path
 
@@ -24,6 +25,11 @@ def fail(how):
         while True:
             eaten.append(np.ones(4_000_000))
             time.sleep(0.005)
+    if how == "fill-disk":
+        with tempfile.TemporaryFile() as file:
+            for _ in range(500):
+                file.write(bytes(1_000_000))
+        raise RuntimeError("there was room for 500 MB")
 
 
 class Toy(Algorithm):

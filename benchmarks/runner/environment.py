@@ -39,7 +39,7 @@ class Environment:
 
 def environment_key(requirements: Path, version: str = THIS_PYTHON, supplied: Path | None = None) -> str:
     """Hash of the pins, the interpreter and the platform (a compiled library fits one machine type)."""
-    content = f"{requirements.read_text()}|{version}|{sysconfig.get_platform()}|{_compiled_for(requirements)}"
+    content = f"{requirements.read_text()}|{version}|{sysconfig.get_platform()}|{compiled_for()}"
     if supplied:
         content += f"|{content_hash(supplied)}"
     return hashlib.sha256(content.encode()).hexdigest()[:12]
@@ -92,7 +92,7 @@ def find_python(specifier: str | None) -> tuple[str, str]:
     return python, subprocess.run(asked, capture_output=True, text=True, check=True).stdout.strip()
 
 
-def _compiled_for(requirements: Path) -> str:
+def compiled_for() -> str:
     """Some libraries compile for the very CPU they are built on; an environment does not move to another one."""
     try:
         flags = next(line for line in Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("flags"))

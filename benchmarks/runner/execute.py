@@ -1,5 +1,6 @@
 """Carries out a plan: environments, workers, judging, result files. Every point ends as a file with a status."""
 
+import errno
 import json
 import os
 import shutil
@@ -15,13 +16,15 @@ import numpy as np
 from benchmarks.cards import Value
 from benchmarks.data.prepare import Dataset
 from benchmarks.groundtruth.cache import GroundTruth
-from benchmarks.hardware import allowed_cpus
+from benchmarks.hardware import Placement, allowed_cpus
+from benchmarks.hardware.deviations import Asked, deviations, read_pins
 from benchmarks.plan import BuildJob, Plan
 from benchmarks.results.schema import Identity, Machine, Provenance, ResultRecord
 from benchmarks.results.store import Store
 from benchmarks.runner.environment import Environment, EnvironmentFailure
 from benchmarks.runner.judge import judge
 from benchmarks.runner.supervise import Ending, Limits, watch
+from benchmarks.runner.workload import Workload
 from benchmarks.worker.protocol import BUILD_FILE, EVENTS_FILE, JUDGED_FILE
 
 WORK, INDEXES = ".work", ".indexes"
@@ -31,6 +34,8 @@ KEEP_INDEX_SECONDS = 7 * 24 * 3600
 
 class Observer:
     """Told of everything that happens; the command line's table derives from it."""
+
+    def cleared(self, line: str) -> None: ...
 
     def job_started(self, job: BuildJob) -> None: ...
 
@@ -50,17 +55,18 @@ class Session:
     truth: GroundTruth
     store: Store
     runner: object
-    cpus: list[int]
+    placement: Placement
     limits: Limits
     command: str
     machine: Machine
     git: tuple[str | None, bool | None]
+    findings: list[str] = field(default_factory=list)  # what makes timings unstable here
     skip_missing: bool = False
     observer: Observer = field(default_factory=Observer)
 
     @property
     def threads(self) -> int:
-        return len(self.cpus)
+        return self.placement.threads
 
 
 @dataclass
@@ -81,6 +87,8 @@ def execute(session: Session) -> list[ResultRecord]:
         the records of all points that were run, in order. Points of a library whose environment cannot be built are
         failed, or left out if `skip_missing`.
     """
+    for line in session.runner.clear():
+        session.observer.cleared(line)
     clear_work(session.store)
     records: list[ResultRecord] = []
     work = session.store.folder / WORK / str(os.getpid())
@@ -130,6 +138,14 @@ def _let_go(process) -> None:
         time.sleep(0.01)
 
 
+def _ending_of(raised: dict) -> Ending:
+    """What an exception in the worker means for the point."""
+    reason = f"{raised['type']}: {raised['message'] or 'no message'}"
+    if raised["errno"] in (errno.ENOSPC, errno.EDQUOT):
+        reason = f"the disk is full ({reason}); free some space, or pass another --results-dir"
+    return Ending("out-of-memory" if raised["memory"] else "failed", reason)
+
+
 class JobRun:
     """One build job: as many workers, one after the other, as it takes to bring every point to an end."""
 
@@ -138,6 +154,11 @@ class JobRun:
         self.index = session.store.folder / INDEXES / job.hash()
         self.code = job.algorithm.code_hash()  # of what will run; the file may be edited meanwhile
         self.log = session.store.log_path(job.points[0], job.hash())
+        self.asked = Asked(
+            session.placement.cpus,
+            session.placement.memory_nodes,
+            read_pins(job.algorithm.directory / "requirements.txt"),
+        )
         self.facts = BuildFacts()
         self.environment: Environment | None = None
 
@@ -169,15 +190,19 @@ class JobRun:
             self._remember(json.loads(saved.read_text()))
         current: Identity | None = None
         raised: dict | None = None
-        process = session.runner.start(self.environment, job_file, self.log, session.threads)
+        try:
+            process = session.runner.start(self.environment, self._workload(job_file, output, saved.exists()))
+        except EnvironmentFailure as failure:
+            self.fail(pending, "failed", str(failure))
+            return
         with closing(watch(process, output / EVENTS_FILE, session.limits)) as events:
             for event in events:
                 if isinstance(event, Ending):
                     if event.status is None:
                         event = Ending("failed", "the worker ended by itself, with exit code 0, before it was done")
                     if raised:
-                        status = "out-of-memory" if raised["memory"] else "failed"
-                        event = Ending(status, f"{raised['type']}: {raised['message'] or 'no message'}")
+                        event = _ending_of(raised)
+                    shutil.rmtree(output / "tmp", ignore_errors=True)  # it may be what filled the disk
                     if current:
                         pending.remove(current)
                         self.fail([current], event.status, f"while searching: {event.reason}")
@@ -222,8 +247,8 @@ class JobRun:
         session, request = self.session, self.session.plan.request
         vectors = {role: getattr(session.dataset, role) for role in ("base", "queries", "learn")}
         return {
-            "host_pid": os.getpid(),
-            "cpus": session.cpus,
+            "host_pid": os.getpid() if session.runner.workers_are_children else None,
+            "cpus": session.placement.cpus,
             "threads": session.threads,
             "adapter": str(self.job.algorithm.directory / "algorithm.py"),
             "class_name": self.job.algorithm.offer.class_name,
@@ -238,6 +263,22 @@ class JobRun:
             "output": str(output),
             "points": [{"id": point.hash(), "search_params": point.search_params} for point in pending],
         }
+
+    def _workload(self, job_file: Path, output: Path, index_exists: bool) -> Workload:
+        session = self.session
+        vectors = (session.dataset.base, session.dataset.queries, session.dataset.learn)
+        return Workload(
+            library=self.job.algorithm.library,
+            job_file=job_file,
+            output=output,
+            index=self.index,
+            index_exists=index_exists,
+            inputs=[item.path for item in vectors if item],
+            log=self.log,
+            cpus=session.placement.cpus,
+            memory_nodes=session.placement.memory_nodes,
+            memory_bytes=session.limits.memory_bytes,
+        )
 
     def _remember(self, told: dict) -> None:
         for name in ("build_seconds", "build_peak_bytes", "index_bytes", "load_seconds"):
@@ -261,6 +302,8 @@ class JobRun:
             answers_vary=event["answers_vary"],
             stats=event["stats"],
             search_peak_bytes=event["search_peak_bytes"],
+            process_threads=event["process_threads"],
+            deviations=deviations(self.asked, {**self.facts.observed, **event}),
             repeated_ids=judged.repeated,
             missing_ids=judged.missing,
         )
@@ -293,7 +336,7 @@ class JobRun:
         session, facts = self.session, self.facts
         observed = {
             name: facts.observed[name]
-            for name in ("python", "versions", "affinity", "thread_variables")
+            for name in ("python", "versions", "affinity", "memory_allowed", "memory_policy", "thread_variables")
             if name in facts.observed
         }
         provenance = Provenance(
@@ -305,6 +348,9 @@ class JobRun:
             code_sha256=self.code,
             environment=self.environment.key if self.environment else "none",
             machine=session.machine,
+            machine_profile=session.placement.profile,
+            memory_nodes=session.placement.memory_nodes,
+            findings=session.findings,
             **observed,
         )
         log = os.path.relpath(self.log, session.store.folder) if self.log.exists() else None

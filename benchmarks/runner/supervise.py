@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 POLL_SECONDS = 0.01
-OOM_COUNTER = Path("/proc/vmstat")
 
 
 @dataclass(frozen=True)
@@ -32,7 +31,7 @@ def watch(process, events_file: Path, limits: Limits) -> Iterator[dict | Ending]
 
     The clock of `timeout_seconds` starts anew at every event. Whoever stops iterating ends the worker.
     """
-    killed_before, offset, since = _oom_kills(), 0, time.monotonic()
+    offset, since = 0, time.monotonic()
     try:
         while True:
             code = process.poll()
@@ -41,7 +40,7 @@ def watch(process, events_file: Path, limits: Limits) -> Iterator[dict | Ending]
                 yield json.loads(line)
                 since = time.monotonic()
             if code is not None and not lines:
-                yield _ending_of(code, killed_before)
+                yield _ending_of(code, process.cause(code))
                 return
             if time.monotonic() - since > limits.timeout_seconds:
                 process.kill()
@@ -72,13 +71,13 @@ def _new_lines(path: Path, offset: int) -> tuple[list[bytes], int]:
     return whole.splitlines(), offset + len(whole)
 
 
-def _ending_of(code: int, oom_kills_before: int | None) -> Ending:
+def _ending_of(code: int, cause: tuple[str, str] | None) -> Ending:
+    if cause:
+        return Ending(*cause)
     if code == 0:
         return Ending(None, None)
     if code > 0:
         return Ending("failed", f"the worker ended with exit code {code}")
-    if code == -9 and oom_kills_before is not None and (_oom_kills() or 0) > oom_kills_before:
-        return Ending("out-of-memory", "the kernel ran out of memory and killed the worker")
     return Ending("failed", f"the worker was killed by signal {_signal_name(-code)}")
 
 
@@ -87,13 +86,3 @@ def _signal_name(number: int) -> str:
         return f"{number} ({signal.Signals(number).name})"
     except ValueError:
         return str(number)
-
-
-def _oom_kills() -> int | None:
-    try:
-        for line in OOM_COUNTER.read_text().splitlines():
-            if line.startswith("oom_kill "):
-                return int(line.split()[1])
-    except OSError:
-        pass
-    return None

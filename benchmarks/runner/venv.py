@@ -10,13 +10,15 @@ from pathlib import Path
 
 import psutil
 
-from benchmarks.cards import Algorithm
-from benchmarks.hardware import thread_environment
+from benchmarks.cards import Algorithm, LibraryCard
+from benchmarks.hardware import FOREIGN_VARIABLES, memory_binding, thread_environment
 from benchmarks.paths import ENVIRONMENTS, ROOT
 from benchmarks.runner.environment import Environment, ensure_environment
+from benchmarks.runner.workload import Workload
 
 # Looking for children reads every process of the machine, on CPUs that are being timed.
 CHILDREN_SECONDS = 0.2
+OOM_COUNTER = Path("/proc/vmstat")
 MARK = "ROBUST_ANN_WORKER"  # environment variable whose value all that a worker starts inherits
 
 
@@ -27,6 +29,7 @@ class VenvProcess:
         self._process, self._mark = process, mark
         self._family: list[psutil.Process] = []
         self._looked = -CHILDREN_SECONDS
+        self._oom_kills = _oom_kills()
 
     def poll(self) -> int | None:
         """Exit code, negative for a signal; None while it runs."""
@@ -44,6 +47,12 @@ class VenvProcess:
                 continue
             total += memory.rss - getattr(memory, "shared", 0)
         return total
+
+    def cause(self, code: int) -> tuple[str, str] | None:
+        """Status and reason of an ending that its exit code does not explain."""
+        if code == -signal.SIGKILL and self._oom_kills is not None and (_oom_kills() or 0) > self._oom_kills:
+            return "out-of-memory", "the kernel ran out of memory and killed the worker"
+        return None
 
     def _look_for_family(self) -> list[psutil.Process]:
         try:
@@ -79,6 +88,17 @@ class VenvProcess:
             return False
 
 
+def _oom_kills() -> int | None:
+    """How often the kernel killed for want of memory since it started."""
+    try:
+        for line in OOM_COUNTER.read_text().splitlines():
+            if line.startswith("oom_kill "):
+                return int(line.split()[1])
+    except OSError:
+        pass
+    return None
+
+
 def _ended(process: psutil.Process) -> bool:
     try:
         process.kill()
@@ -91,34 +111,44 @@ class VenvRunner:
     """`--runner venv`."""
 
     name = "venv"
+    workers_are_children = True
 
     def prepare(self, algorithm: Algorithm, building: Callable[[], None] = lambda: None) -> Environment:
         """The environment of the library; `building` is told if it must be made. Raises EnvironmentFailure."""
         return ensure_environment(algorithm.library, ENVIRONMENTS, building=building)
 
-    def start(self, environment: Environment, job_file: Path, log: Path, threads: int) -> VenvProcess:
-        """Start one worker on a job; it dies with this process."""
+    def unavailable(self, library: LibraryCard) -> str | None:
+        """What the user has to bring before a library can run."""
+        return library.unavailable(os.environ)
+
+    def start(self, environment: Environment, work: Workload) -> VenvProcess:
+        """Start one worker; it dies with this process."""
+        work.temporary.mkdir(exist_ok=True)
         variables = {
-            name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "VIRTUAL_ENV"))
+            name: value
+            for name, value in os.environ.items()
+            if not name.startswith(("PYTHON", "VIRTUAL_ENV", *FOREIGN_VARIABLES))
         }
         variables |= {
             "PYTHONPATH": str(ROOT),
             "PYTHONUNBUFFERED": "1",
             "PYTHONDONTWRITEBYTECODE": "1",
-            **thread_environment(threads),
+            "TMPDIR": str(work.temporary),
+            **thread_environment(work.threads),
             MARK: (mark := uuid.uuid4().hex),
         }
-        with log.open("ab") as output:
+        with work.log.open("ab") as output:
             process = subprocess.Popen(
-                [str(environment.python), "-m", "benchmarks.worker", str(job_file)],
+                [*memory_binding(work.memory_nodes), str(environment.python), "-m", "benchmarks.worker", work.job_file],
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 env=variables,
-                cwd=job_file.parent,
+                cwd=work.output,
                 start_new_session=True,
             )
         return VenvProcess(process, mark)
 
-
-RUNNERS = {"venv": VenvRunner}
+    def clear(self) -> list[str]:
+        """Nothing of a killed host outlives it but helpers of its libraries."""
+        return []

@@ -20,6 +20,7 @@ from tests.harness import (
     read_results,
     result_files,
     run,
+    small_disk,
     start,
     write_data,
 )
@@ -31,6 +32,7 @@ FAILURES = {  # of a search: status and what the reason says
     "exit": ("failed", "while searching: the worker ended with exit code 7"),
     "hang": ("timeout", "while searching: took longer than 4 s"),
     "eat-memory": ("out-of-memory", "while searching: used "),
+    "fill-disk": ("failed", "while searching: the disk is full (OSError: [Errno 28] No space left on device)"),
     "repeat": ("ok", None),
     "short": ("ok", None),
     "minus-one": ("ok", None),
@@ -45,6 +47,7 @@ BUILD_FAILURES = {
     "crash": ("failed", "while building: the worker was killed by signal 11 (SIGSEGV)"),
     "hang": ("timeout", "while building: took longer than 4 s"),
     "eat-memory": ("out-of-memory", "while building: used "),
+    "fill-disk": ("failed", "while building: the disk is full (OSError: [Errno 28] No space left on device)"),
 }
 LIMITS = ["--timeout", 4, "--memory-limit", "400MB"]
 
@@ -52,8 +55,13 @@ LIMITS = ["--timeout", 4, "--memory-limit", "400MB"]
 @pytest.fixture(scope="module")
 def failed_run(tmp_path_factory):
     """Everything goes wrong once; the run as a process, so that what it leaves behind is seen."""
-    folder = tmp_path_factory.mktemp("failures")
-    options = [*data(folder), "--algorithm", "toy", "--threads", 1, *LIMITS]
+    with small_disk(tmp_path_factory.mktemp("failures")) as folder:
+        yield folder, everything_fails(folder)
+
+
+def everything_fails(folder, *more):
+    """How two runs of the toy end, one that fails in search and one in build."""
+    options = [*data(folder), "--algorithm", "toy", "--threads", 1, *LIMITS, *more]
     search = start(
         *options,
         "--results-dir",
@@ -72,7 +80,12 @@ def failed_run(tmp_path_factory):
         "--set",
         f"toy.build_failure={','.join(BUILD_FAILURES)}",
     )
-    return folder, {"search": finish(search), "build": finish(build)}
+    return {"search": finish(search, 180), "build": finish(build, 180)}
+
+
+def require_small_disk(failure, folder):
+    if failure == "fill-disk" and not folder.is_mount():
+        pytest.skip("this user may not mount a small disk")
 
 
 def data(folder, rows=300):
@@ -114,6 +127,7 @@ def test_the_lists_are_complete():
 def test_search_failure(failed_run, failure):
     folder, _ = failed_run
     record = by(folder / "search", "failure")[failure].record
+    require_small_disk(failure, folder)
     status, words = FAILURES[failure]
     assert record.status == status
     assert record.reason is None if words is None else words in record.reason
@@ -123,6 +137,7 @@ def test_search_failure(failed_run, failure):
 @pytest.mark.parametrize("failure", BUILD_FAILURES)
 def test_build_failure(failed_run, failure):
     folder, _ = failed_run
+    require_small_disk(failure, folder)
     status, words = BUILD_FAILURES[failure]
     points = [result.record for result in read_results(folder / "build") if params(result)["build_failure"] == failure]
     assert len(points) == 2  # every point of the build has its file

@@ -9,7 +9,7 @@ from contextlib import closing, suppress
 import psutil
 import pytest
 
-from benchmarks.runner import supervise
+from benchmarks.runner import venv
 from benchmarks.runner.supervise import Ending, Limits, watch
 from benchmarks.runner.venv import VenvProcess
 from tests.harness import alive, wait_for
@@ -64,7 +64,7 @@ def test_how_a_worker_ends(shell, script, status, words):
 def test_kill_by_the_kernel_for_memory_is_told_apart(shell, tmp_path, monkeypatch):
     counter = tmp_path / "vmstat"
     counter.write_text("nr_free_pages 12\noom_kill 4\n")
-    monkeypatch.setattr(supervise, "OOM_COUNTER", counter)
+    monkeypatch.setattr(venv, "OOM_COUNTER", counter)
     _, ending = seen(*shell('sleep 0.2; echo "oom_kill 5" > "$2"; kill -KILL $$', str(counter)))
     assert ending.status == "out-of-memory" and "kernel" in ending.reason
 
