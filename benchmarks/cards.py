@@ -35,6 +35,7 @@ class Source(Strict):
     format: Format | None = Field(None, description="by the file's suffix if not given")
     array: str | None = Field(None, description="data set inside an HDF5 file")
     rows: int | None = Field(None, gt=0, description="rows the array must have")
+    crop_rows: int | None = Field(None, gt=0, description="take only the first rows of the array, this many")
     sha256: str | None = Field(None, pattern="^[0-9a-f]{64}$", description="of the file")
     size_bytes: int | None = Field(None, gt=0, description="of the file")
 
@@ -45,7 +46,14 @@ class Source(Strict):
             raise ValueError(f"exactly one of url, package and path is needed, found {given or 'none'}")
         if self.package and not re.fullmatch(r"[A-Za-z0-9._-]+==[A-Za-z0-9.+!]+", self.package):
             raise ValueError("package must be pinned as name==version")
+        if self.rows and self.crop_rows and self.crop_rows > self.rows:
+            raise ValueError(f"crop_rows = {self.crop_rows} is more than rows = {self.rows}")
         return self
+
+    @property
+    def taken_rows(self) -> int | None:
+        """Rows that a data set gets from it; None where only the file knows."""
+        return self.crop_rows or self.rows
 
 
 class HeldOut(Strict):
@@ -106,10 +114,10 @@ class DatasetCard(Strict):
         """(base rows, queries) as the card states them; None where only the file knows."""
         if self.generator:
             return self.generator.rows, self.generator.queries
-        base = self.base.rows
+        base = self.base.taken_rows
         if isinstance(self.queries, HeldOut):
             return (base - self.queries.held_out if base else None), self.queries.held_out
-        return base, self.queries.rows
+        return base, self.queries.taken_rows
 
     def digest(self) -> str:
         """Hash of all that decides which vectors come out."""

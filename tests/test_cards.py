@@ -329,6 +329,8 @@ def test_a_grid_keeps_the_types_of_its_values():
         {"path": "a", "sha256": "abc"},
         {"path": "a", "sha256": "A" * 64},
         {"path": "a", "rows": 0},
+        {"path": "a", "crop_rows": 0},
+        {"path": "a", "rows": 5, "crop_rows": 6},
         {"path": "a", "size_bytes": -1},
         {"path": "a", "format": "csv"},
         {"path": "a", "crop": 3},
@@ -368,6 +370,8 @@ def test_a_data_set_needs_one_origin(fields, words):
         ({"base": {"path": "a"}, "queries": {"held_out": 30}}, (None, 30)),
         ({"base": {"path": "a", "rows": 100}, "queries": {"path": "b", "rows": 7}}, (100, 7)),
         ({"base": {"path": "a"}, "queries": {"path": "b"}}, (None, None)),
+        ({"base": {"path": "a", "rows": 100, "crop_rows": 60}, "queries": {"path": "b", "crop_rows": 7}}, (60, 7)),
+        ({"base": {"path": "a", "crop_rows": 60}, "queries": {"held_out": 20}}, (40, 20)),
     ],
 )
 def test_expected_rows(fields, rows):

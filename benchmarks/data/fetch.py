@@ -40,6 +40,11 @@ def fetch(source: Source, directory: Path, folder: Path, progress: Progress) -> 
         if path.is_file():
             _check(path, source, str(path))
         return path
+    if source.url and source.crop_rows:
+        raise UserError(
+            f"{source.url}: only its first {source.crop_rows} rows are wanted, and downloading a part of a file is not "
+            "supported yet; put the file there by hand and name it by `path:` in the card"
+        )
     origin = source.url or source.package
     name = (source.member or origin).rsplit("/", 1)[-1]
     content = f"{origin}|{source.member}|{source.sha256}|{source.size_bytes}"  # another hash is another file

@@ -203,7 +203,11 @@ def _locate_source(card: DatasetCard, source: Source, role: str, folder: Path, p
     vectors = locate(path, source.format or format_of(path), source.array, folder / f"{role}-converted.npy")
     if source.rows and vectors.rows != source.rows:
         raise UserError(f"{path}: holds {vectors.rows} rows, the card of {card.name} says {source.rows}")
-    return vectors
+    if source.crop_rows and vectors.rows < source.crop_rows:
+        raise UserError(
+            f"{path}: holds {vectors.rows} rows, the card of {card.name} takes the first {source.crop_rows}"
+        )
+    return vectors.crop(source.crop_rows) if source.crop_rows else vectors
 
 
 def _split(card: DatasetCard, vectors: VectorFile, held_out: HeldOut, folder: Path, progress: Progress):

@@ -154,6 +154,12 @@ def test_an_address_that_is_none(fails, url):
     assert url in fails(url=url)
 
 
+def test_a_part_of_a_file_is_not_fetched_yet(server, fails):
+    url = server.put("/a.fbin", CONTENT)
+    message = fails(url=url, crop_rows=2)
+    assert url in message and "not supported yet" in message and "\n" not in message and not server.asked
+
+
 def test_wrong_sha256(server, fails):
     message = fails(url=server.put("/a.fbin", CONTENT), sha256="0" * 64)
     assert sha256(CONTENT) in message and "0" * 64 in message

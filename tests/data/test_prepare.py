@@ -68,6 +68,28 @@ def test_files_become_a_data_set(ready):
     np.testing.assert_array_equal(dataset.queries.open(), QUERIES)
 
 
+def test_the_first_rows_of_a_larger_file(ready, folder):
+    dataset = ready(
+        base={"path": "base.npy", "rows": 40, "crop_rows": 25}, queries={"path": "queries.npy", "crop_rows": 3}
+    )
+    np.testing.assert_array_equal(dataset.base.open(), BASE[:25])
+    np.testing.assert_array_equal(dataset.queries.open(), QUERIES[:3])
+    np.save(folder / "small.npy", BASE[:25])
+    assert dataset.base_check == ready(base={"path": "small.npy"}).base_check
+
+
+def test_queries_are_held_out_of_the_first_rows(ready):
+    dataset = ready(base={"path": "base.npy", "crop_rows": 25}, queries={"held_out": 5})
+    both = np.concatenate([dataset.base.open(), dataset.queries.open()])
+    assert dataset.n == 20 and sorted(map(tuple, both)) == sorted(map(tuple, BASE[:25]))
+
+
+def test_a_file_of_fewer_rows_than_are_taken(ready, refusal):
+    assert "holds 40 rows, the card of tiny takes the first 41" in refusal(
+        ready, base={"path": "base.npy", "crop_rows": 41}
+    )
+
+
 def test_learn_vectors_come_along(ready, folder):
     np.save(folder / "learn.npy", QUERIES[:2])
     np.testing.assert_array_equal(ready(learn={"path": "learn.npy"}).learn.open(), QUERIES[:2])
