@@ -34,12 +34,13 @@ FIELDS = {
     "mode": Field(lambda result: result.identity.mode, "--mode"),
     "threads": Field(lambda result: result.identity.threads, "--threads"),
     "machine": Field(_machine, "--results-dir", speed_only=True),
+    "runner": Field(lambda result: result.record.provenance.runner, "--results-dir", speed_only=True),
 }
 HASHES = ("data", "queries", "truth")  # shown by their first digits
 
 
 def comparable(result: Result, speed: bool) -> tuple:
-    """What two results must share to be shown together; with the machine where a speed is shown."""
+    """What two results must share to be shown together; with machine and runner where a speed is shown."""
     return tuple(field.of(result) for field in FIELDS.values() if speed or not field.speed_only)
 
 
@@ -129,7 +130,7 @@ def require_alike(results: Sequence[Result], *, speed: bool, mix: bool = False) 
 
     Args:
         results: what is to be shown.
-        speed: whether a speed metric is among what is shown, so that the machine matters.
+        speed: whether a speed metric is among what is shown, so that machine and runner matter.
         mix: allow it.
 
     Raises:
