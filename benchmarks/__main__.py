@@ -10,6 +10,7 @@ VERBS = {
     "install": "build the environments of index libraries",
     "truth": "write the exact nearest neighbours of a data set",
     "export": "results as CSV, JSON or Parquet",
+    "doctor": "what makes timings unstable on this machine, and what mends it",
     "run": "measure; the same as run.py",
     "plot": "draw; the same as plot.py",
 }

@@ -12,6 +12,7 @@ from rich.console import Console
 
 from benchmarks.errors import UserError
 from benchmarks.files import resolved
+from benchmarks.hardware.profiles import find_profiles
 from benchmarks.paths import DATA, RESULTS
 
 WIDE = 240  # columns that the widest table takes
@@ -114,6 +115,20 @@ def add_data_dir(parser: argparse.ArgumentParser) -> None:
         default=DATA,
         metavar="DIR",
         help="prepared data and ground truth (default: datasets/cache, or $ROBUST_ANN_DATA)",
+    )
+
+
+def add_machine_options(parser: argparse.ArgumentParser) -> None:
+    """The options that say which CPUs to take."""
+    parser.add_argument(
+        "--machine",
+        default="auto",
+        metavar="NAME",
+        help=f"how to use the machine: {', '.join(find_profiles())}, or the path of a .yml like those in "
+        "configs/machines (default: auto)",
+    )
+    parser.add_argument(
+        "--threads", type=positive, help="threads, one CPU each (default: as many as --machine takes; auto at most 64)"
     )
 
 

@@ -76,8 +76,9 @@ def main(argv: list[str] | None = None) -> None:
     """Entry point."""
     parser = Parser(
         prog="python -m benchmarks export",
-        description="One row per operating point. In JSON, build, search and versions are objects; in CSV and Parquet\n"
-        "they are JSON text. What a point does not have (a failed one, latency in batch mode) is null.",
+        description="One row per operating point. In JSON, build, search and versions are objects, deviations a list;\n"
+        "in CSV and Parquet they are JSON text. What a point does not have (a failed one, latency in batch mode)\n"
+        "is null.",
     )
     parser.add_argument("--format", choices=FORMATS, help="default: what --out ends in, else csv")
     parser.add_argument("--dataset", metavar="NAME", help="only this data set (default: all)")

@@ -9,6 +9,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from benchmarks.cards import Value
+from benchmarks.hardware import Placement
 from benchmarks.plan import BuildJob, Plan
 from benchmarks.results.schema import ResultRecord, label
 from benchmarks.runner.execute import Observer
@@ -30,8 +31,8 @@ def untouched_parameters(plan: Plan) -> dict[str, set[str]]:
     return untouched
 
 
-def print_plan(console: Console, plan: Plan, origins: dict[str, str]) -> None:
-    """What will be measured, what is complete, what is skipped and why."""
+def print_plan(console: Console, plan: Plan, origins: dict[str, str], placement: Placement | None = None) -> None:
+    """What will be measured, where, what is complete, what is skipped and why."""
     request, data = plan.request, plan.request.data
     size = f"{data.n:,} × {data.dimension}" if data.n and data.dimension else "size known when prepared"
     queries = f", {data.nq:,} queries" if data.nq else ""
@@ -42,6 +43,10 @@ def print_plan(console: Console, plan: Plan, origins: dict[str, str]) -> None:
         highlight=False,
         soft_wrap=True,
     )
+    if placement:
+        console.print(f"  {placement.describe()}", highlight=False, soft_wrap=True, markup=False)
+        for note in placement.notes:
+            console.print(f"  {note}", highlight=False, soft_wrap=True, markup=False, style="yellow")
     untouched = untouched_parameters(plan)
     complete = Counter(identity.algorithm for identity in plan.complete)
     for algorithm, _ in request.algorithms:
@@ -96,6 +101,9 @@ class LiveTable(Observer):
 
     def __exit__(self, *exception):
         self.live.stop()
+
+    def cleared(self, line: str) -> None:
+        self._line(escape(line))
 
     def job_started(self, job: BuildJob) -> None:
         self.current, self.since = job.algorithm.name, time.monotonic()

@@ -2,18 +2,21 @@
 
 import argparse
 import os
-import re
 import shlex
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.cards import Algorithm, DatasetCard, Grid, find_algorithms, unknown_name
+from rich.console import Console
+
+from benchmarks.cards import Algorithm, DatasetCard, Grid, LibraryCard, find_algorithms, unknown_name
 from benchmarks.cli.common import (
     POINTS_FAILED,
     Parser,
     add_data_options,
+    add_machine_options,
     add_results_dir,
     guarded,
     make_console,
@@ -25,16 +28,27 @@ from benchmarks.cli.summary import print_summary
 from benchmarks.data.prepare import prepare, resolve_dataset
 from benchmarks.errors import UserError
 from benchmarks.groundtruth.cache import ground_truth
-from benchmarks.hardware import allowed_cpus, available_memory_bytes, choose_cpus, describe_machine, memory_limit_bytes
+from benchmarks.hardware import (
+    Placement,
+    available_memory_bytes,
+    describe_machine,
+    memory_limit_bytes,
+    parse_size,
+    place_here,
+)
+from benchmarks.hardware.conditions import read_conditions
+from benchmarks.hardware.doctor import examine
 from benchmarks.paths import ROOT
 from benchmarks.plan import DataFacts, Request, make_plan
 from benchmarks.progress import Progress
+from benchmarks.results.schema import Provenance
 from benchmarks.results.store import Result, Store
+from benchmarks.runner.choose import RUNNERS, choose_runner
 from benchmarks.runner.execute import Session, execute
 from benchmarks.runner.supervise import Limits
-from benchmarks.runner.venv import RUNNERS
 from benchmarks.sweeps import Sweep, apply_overrides, grids_for, load_sweep, parse_override
 
+LOOK_SECONDS = 0.1  # how long the machine is watched for others that use it
 MOST_K = 65535  # hits are stored as uint16
 
 EXAMPLES = """
@@ -83,10 +97,13 @@ def build_parser() -> argparse.ArgumentParser:
         help="batch: all queries in one call; single: one call per query, with latencies (default: the sweep's)",
     )
     parser.add_argument("--repeats", type=positive, help="timed passes over all queries (default: the sweep's, 3)")
+    add_machine_options(parser)
     parser.add_argument(
-        "--threads", type=positive, help="threads and CPUs (default: all that this process may use, at most 64)"
+        "--runner",
+        choices=RUNNERS,
+        help="where indexes run: in a container, or in an environment of their own (default: docker where an engine "
+        "answers and the images are built, else venv)",
     )
-    parser.add_argument("--runner", choices=sorted(RUNNERS), default="venv", help="where indexes run (default: venv)")
     parser.add_argument(
         "--timeout",
         type=seconds,
@@ -124,14 +141,10 @@ def seconds(text: str) -> float:
 
 def size(text: str) -> int:
     """Bytes: a number with an optional kB, MB, GB or TB (powers of ten)."""
-    match = re.fullmatch(r"\s*([0-9.]+)\s*([kMGT]?)B?\s*", text, re.IGNORECASE)
     try:
-        value = int(float(match[1]) * 1000 ** " kmgt".index(match[2].lower() or " "))
-    except (TypeError, ValueError):
-        value = 0
-    if value <= 0:
-        raise argparse.ArgumentTypeError(f"must be a size such as 8GB, not '{text}'")
-    return value
+        return parse_size(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 @dataclass(frozen=True)
@@ -143,7 +156,7 @@ class Choice:
     k: int
     mode: str
     repeats: int
-    cpus: list[int]
+    placement: Placement
     algorithms: list[tuple[Algorithm, list[Grid]]]
     origins: dict[str, str]
 
@@ -153,15 +166,15 @@ class Choice:
             k=self.k,
             mode=self.mode,
             repeats=self.repeats,
-            threads=len(self.cpus),
+            threads=self.placement.threads,
             seeds=self.sweep.build_seeds,
             algorithms=self.algorithms,
             unavailable=unavailable or {},
         )
 
-    def unavailable(self) -> dict[str, str]:
-        """What the user has to bring for some of the algorithms."""
-        reasons = {item.name: item.library.unavailable(os.environ) for item, _ in self.algorithms}
+    def unavailable(self, of: Callable[[LibraryCard], str | None]) -> dict[str, str]:
+        """What the user has to bring for some of the algorithms, as `of` says."""
+        reasons = {item.name: of(item.library) for item, _ in self.algorithms}
         return {name: reason for name, reason in reasons.items() if reason}
 
 
@@ -186,29 +199,52 @@ def resolve(options: argparse.Namespace) -> Choice:
     for name in names:
         grids, origins[name] = grids_for(known[name], sweep)
         algorithms.append((known[name], apply_overrides(known[name], grids, overrides)))
-    cpus = choose_cpus(allowed_cpus(), options.threads)
     return Choice(
         card,
         sweep,
         options.k or sweep.k,
         options.mode or sweep.mode,
         options.repeats or sweep.repeats,
-        cpus,
+        place_here(options.machine, options.threads),
         algorithms,
         origins,
     )
 
 
-def complete_points(store: Store, choice: Choice) -> frozenset[str]:
-    """Hashes of the points that are measured already, by the same code and often enough."""
+def complete_points(store: Store, choice: Choice, runner: str) -> frozenset[str]:
+    """Hashes of the points that are measured already, by the same code in the same runner, and often enough."""
     code = {algorithm.name: algorithm.code_hash() for algorithm, _ in choice.algorithms}
     return frozenset(
         result.identity.hash()
         for result in store.results(choice.card.name, warn)
         if result.ok
         and result.record.provenance.code_sha256 == code.get(result.identity.algorithm)
+        and result.record.provenance.runner == runner
         and result.record.repeats >= choice.repeats
+        and placed_alike(result.record.provenance, choice.placement)
     )
+
+
+def placed_alike(provenance: Provenance, placement: Placement) -> bool:
+    """Whether a result was measured where this run would measure it, by name or on the very same CPUs."""
+    same_cpus = provenance.affinity == sorted(placement.cpus)
+    return provenance.machine_profile in (None, placement.profile) or same_cpus
+
+
+def examine_machine(console: Console, cpus: list[int]) -> list[str]:
+    """What makes timings unstable here, in short, and a line that says how much that is."""
+    findings = examine(read_conditions(cpus, LOOK_SECONDS))
+    if findings:
+        names = ", ".join(finding.name for finding in findings)
+        console.print(
+            f"  {len(findings)} thing{'s' * (len(findings) > 1)} may make timings unstable here ({names}); "
+            "see python -m benchmarks doctor",
+            highlight=False,
+            soft_wrap=True,
+            markup=False,
+            style="yellow",
+        )
+    return [finding.short for finding in findings]
 
 
 def git_state() -> tuple[str | None, bool | None]:
@@ -239,12 +275,15 @@ def run(options: argparse.Namespace) -> int:
             nq=nq,
             dimension=choice.card.dimension,
         )
-        print_plan(console, make_plan(choice.request(facts)), choice.origins)
-        for name, reason in choice.unavailable().items():
+        print_plan(console, make_plan(choice.request(facts)), choice.origins, choice.placement)
+        for name, reason in choice.unavailable(lambda library: library.unavailable(os.environ)).items():
             console.print(f"  {name} {reason}", highlight=False, soft_wrap=True, style="yellow", markup=False)
         return 0
     store.require_writable()
-    limits = Limits(options.timeout, memory_limit_bytes(available_memory_bytes(), options.memory_limit))
+    available = available_memory_bytes(choice.placement.memory_nodes)
+    memory = memory_limit_bytes(available, options.memory_limit or choice.placement.memory_limit_bytes)
+    limits = Limits(options.timeout, memory)
+    runner, why = choose_runner(options.runner, [algorithm.library for algorithm, _ in choice.algorithms])
     lock = store.lock()
     try:
         dataset = prepare(choice.card, options.data_dir, progress)
@@ -258,14 +297,16 @@ def run(options: argparse.Namespace) -> int:
             base_sha256=dataset.base_check.sha256,
             queries_sha256=dataset.queries_check.sha256,
         )
-        request = choice.request(facts, choice.unavailable())
-        plan = make_plan(request, frozenset() if options.force else complete_points(store, choice))
-        print_plan(console, plan, choice.origins)
+        request = choice.request(facts, choice.unavailable(runner.unavailable))
+        plan = make_plan(request, frozenset() if options.force else complete_points(store, choice, runner.name))
+        print_plan(console, plan, choice.origins, choice.placement)
+        console.print(f"  runner: {runner.name} ({why})", highlight=False, soft_wrap=True, markup=False)
         if not plan.jobs and not plan.complete:
             raise UserError("no operating point is left to measure: each one is skipped, see above for the reasons")
         if choice.k > dataset.n:
             warn(f"k = {choice.k} is more than the {dataset.n} base vectors; recall is counted over {dataset.n}")
-        truth = ground_truth(dataset, choice.k, options.data_dir, len(choice.cpus), progress)
+        findings = examine_machine(console, choice.placement.cpus) if plan.jobs else []
+        truth = ground_truth(dataset, choice.k, options.data_dir, choice.placement.threads, progress)
         with LiveTable(console, plan) as observer:
             records = execute(
                 Session(
@@ -273,8 +314,9 @@ def run(options: argparse.Namespace) -> int:
                     dataset=dataset,
                     truth=truth,
                     store=store,
-                    runner=RUNNERS[options.runner](),
-                    cpus=choice.cpus,
+                    runner=runner,
+                    placement=choice.placement,
+                    findings=findings,
                     limits=limits,
                     command=shlex.join(["python", *sys.argv]).encode("utf-8", "backslashreplace").decode(),
                     machine=describe_machine(),

@@ -62,6 +62,7 @@ def print_summary(console: Console, results: list[Result], plan: Plan, results_d
                 highlight=False,
                 soft_wrap=True,
             )
+    _print_deviations(console, [result for result in results if result.ok], untouched)
 
 
 def _rank(result: Result, algorithms: list[str]) -> tuple:
@@ -84,6 +85,23 @@ def _number(value: float, kind: str) -> str:
     if kind == "quality":
         return f"{value:.4f}"
     return f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"
+
+
+def _print_deviations(console: Console, results: list[Result], untouched: dict[str, set[str]]) -> None:
+    """One line for each thing that was not as asked; points that share it share the line."""
+    points: dict[tuple[str, str], list[str]] = {}
+    for result in results:
+        identity = result.identity
+        point = label({**identity.build_params, **identity.search_params}, untouched[identity.algorithm])
+        for line in result.record.deviations:
+            points.setdefault((identity.algorithm, line), []).append(point)
+    for (algorithm, line), labels in points.items():
+        more = f" and {len(labels) - 1} more" if len(labels) > 1 else ""
+        console.print(
+            f"note: {algorithm} {escape(labels[0])}{more}: its speed is doubtful: {escape(line)}",
+            highlight=False,
+            soft_wrap=True,
+        )
 
 
 def _print_failures(console: Console, failed: list[Result], untouched: dict[str, set[str]], results_dir: Path) -> None:

@@ -4,7 +4,6 @@ from benchmarks.hardware.limits import available_memory_bytes, memory_limit_byte
 from benchmarks.hardware.machine import (
     FOREIGN_VARIABLES,
     allowed_cpus,
-    choose_cpus,
     describe_machine,
     memory_binding,
     place_here,
@@ -17,7 +16,6 @@ __all__ = [
     "Placement",
     "allowed_cpus",
     "available_memory_bytes",
-    "choose_cpus",
     "describe_machine",
     "memory_binding",
     "memory_limit_bytes",

@@ -134,5 +134,5 @@ def memory_limit_bytes(available: int, asked: int | None) -> int:
     if asked is None:
         return available * 9 // 10
     if asked > available:
-        raise UserError(f"--memory-limit {asked}: {available} bytes are available; ask for less")
+        raise UserError(f"--memory-limit {asked}: {available} bytes are available; ask for less with --memory-limit")
     return asked

@@ -4,6 +4,7 @@ import os
 import platform
 import shutil
 import subprocess
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
@@ -61,7 +62,7 @@ def thread_environment(threads: int) -> dict[str, str]:
     return {**{name: str(threads) for name in THREAD_VARIABLES}, **FIXED_VARIABLES}
 
 
-def memory_binding(nodes: list[int], root: Path = Path("/")) -> list[str]:
+def memory_binding(nodes: Sequence[int], root: Path = Path("/")) -> list[str]:
     """What goes before a command so that it takes memory from these NUMA nodes alone.
 
     Empty where there is nothing to choose, or where numactl is missing or not permitted.
@@ -95,8 +96,3 @@ def describe_machine() -> Machine:
     return Machine(
         cpu=cpu, logical_cpus=os.cpu_count() or 1, memory_bytes=psutil.virtual_memory().total, kernel=platform.release()
     )
-
-
-def choose_cpus(allowed: set[int], threads: int | None) -> list[int]:
-    """The CPUs of `place_here`."""
-    return place_here("all" if threads else "auto", threads).cpus

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 from benchmarks.errors import UserError
 from benchmarks.hardware.kernel import show_numbers
-from benchmarks.hardware.limits import CgroupLimits
+from benchmarks.hardware.limits import CgroupLimits, parse_size
 from benchmarks.hardware.profiles import Profile
 from benchmarks.hardware.topology import Cpu, Topology
 
@@ -18,6 +18,7 @@ class Placement:
     memory_nodes: list[int] = field(default_factory=list)  # NUMA nodes to bind to; empty: memory from anywhere
     sockets: list[int] = field(default_factory=list)  # empty where the system does not tell
     cores: int = 0  # how many cores the CPUs belong to
+    memory_limit_bytes: int | None = None  # of a worker, as the profile says
     notes: list[str] = field(default_factory=list)  # what a person should know, a line each
 
     @property
@@ -72,6 +73,7 @@ def place(
         memory_nodes=_memory_nodes(chosen, topology, profile, limits, notes),
         sockets=sockets,
         cores=len({cpu.first_sibling for cpu in taken}),
+        memory_limit_bytes=parse_size(profile.memory_limit) if profile.memory_limit else None,
         notes=notes,
     )
 

@@ -43,11 +43,15 @@ POINT_COLUMNS = {
     "truth": "key of the exact ground truth",
     "code": "hash of the adapter and its pins",
     "versions": "version of each package in the library's environment",
+    "machine_profile": "how the CPUs were chosen",
+    "deviations": "what the worker was given otherwise than asked, which makes speed doubtful; empty if nothing",
     "cpu": "processor model",
     "logical_cpus": "hardware threads of the machine",
     "measured_at": "when, in UTC",
     "file": "result file",
 }
+
+STRUCTURED = ("build", "search", "versions", "deviations")  # those that are dicts and lists
 
 
 def point_row(result: Result) -> dict:
@@ -72,6 +76,8 @@ def point_row(result: Result) -> dict:
         "truth": record.truth,
         "code": record.provenance.code_sha256[:16],
         "versions": record.provenance.versions,
+        "machine_profile": record.provenance.machine_profile,
+        "deviations": record.deviations,
         "cpu": record.provenance.machine.cpu,
         "logical_cpus": record.provenance.machine.logical_cpus,
         "measured_at": record.provenance.measured_at,
@@ -112,6 +118,6 @@ def metric_columns(metric: Metric) -> list[str]:
 
 
 def parameters_as_text(table: pd.DataFrame) -> pd.DataFrame:
-    """Dict columns as JSON text, for CSV and Parquet."""
-    columns = {name: table[name].map(lambda value: json.dumps(value)) for name in ("build", "search", "versions")}
+    """Columns of dicts and lists as JSON text, for CSV and Parquet."""
+    columns = {name: table[name].map(lambda value: json.dumps(value)) for name in STRUCTURED}
     return table.assign(**columns)

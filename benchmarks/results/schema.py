@@ -67,9 +67,14 @@ class Provenance(Strict):
     runner: str
     code_sha256: str = Field(description="of the adapter and its pins; a result of other code is measured again")
     environment: str = Field(description="hash that names the environment of the library")
-    python: str | None = Field(None, description="inside the worker, as all that follows")
+    machine_profile: str | None = Field(None, description="how the CPUs were chosen; None in results of older versions")
+    memory_nodes: list[int] = Field([], description="NUMA nodes that memory was to come from; empty for any")
+    findings: list[str] = Field([], description="what made timings unstable on the machine before the run")
+    python: str | None = Field(None, description="inside the worker, as all that follows but the machine")
     versions: dict[str, str] = {}
     affinity: list[int] | None = None
+    memory_allowed: list[int] | None = Field(None, description="NUMA nodes")
+    memory_policy: str | None = Field(None, description="of the kernel: default, or such as bind:0")
     thread_variables: dict[str, str] = {}
     machine: Machine
 
@@ -96,6 +101,10 @@ class ResultRecord(Strict):
     repeated_ids: int = Field(0, description="ids that came twice in one answer; counted once")
     missing_ids: int = Field(0, description="places of answers that the library left empty")
     stats: dict[str, Value] = Field({}, description="what the adapter tells of itself")
+    process_threads: int | None = Field(None, description="of the worker after the search, idle ones too")
+    deviations: list[str] = Field(
+        [], description="what the worker was given otherwise than asked; makes speed doubtful"
+    )
     provenance: Provenance
 
     @property

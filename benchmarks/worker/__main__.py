@@ -124,6 +124,7 @@ def run_point(algorithm, point, queries, job, events):
         answers_vary=bool(measured["answers_vary"]),
         search_peak_bytes=process.peak_memory_bytes(),
         stats=plain(algorithm.stats()),
+        **process.observe_threads(),
     )
     while not (output / JUDGED_FILE).exists():
         time.sleep(0.002)

@@ -15,6 +15,7 @@ from benchmarks.__main__ import VERBS
 from benchmarks.cards import find_algorithms, find_datasets
 from benchmarks.cli import install, prepare, truth
 from benchmarks.cli import list as list_verb
+from benchmarks.metrics.table import STRUCTURED
 from benchmarks.paths import ALGORITHMS, ENVIRONMENTS, ROOT
 from tests.harness import call, export, finish, gaussian, run, start, write_data
 
@@ -217,7 +218,7 @@ def test_export_csv_and_parquet_say_the_same_as_json(results, tmp_path):
     frame = pd.read_parquet(tmp_path / "t.parquet")
     assert list(table[0]) == list(rows[0]) == list(frame.columns)
     for row, line, (_, record) in zip(rows, table, frame.iterrows(), strict=True):
-        for name in ("build", "search", "versions"):
+        for name in STRUCTURED:
             assert json.loads(line[name]) == json.loads(record[name]) == row[name]
         for name in ("recall", "robustness-0.9", "qps", "latency-p50", "recall_low"):
             assert (float(line[name]) if line[name] else None) == row[name]

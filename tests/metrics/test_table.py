@@ -9,6 +9,7 @@ from benchmarks.metrics.registry import parse_metric
 from benchmarks.metrics.table import (
     DEFAULT_METRICS,
     POINT_COLUMNS,
+    STRUCTURED,
     metric_columns,
     parameters_as_text,
     point_row,
@@ -110,7 +111,7 @@ def test_text_comes_back_as_parameters(table, form):
         back = pd.read_csv(io.StringIO(text.to_csv(index=False)))
     else:
         back = pd.read_parquet(io.BytesIO(text.to_parquet(index=False)))
-    for name in ("build", "search", "versions"):
+    for name in STRUCTURED:
         assert back[name].map(json.loads).tolist() == table[name].tolist()
     assert type(json.loads(back.build[0])["alpha"]) is float and type(json.loads(back.build[0])["M"]) is int
     assert back.reason.fillna("").tolist() == table.reason.fillna("").tolist()
@@ -120,9 +121,5 @@ def test_text_comes_back_as_parameters(table, form):
 
 def test_text_changes_nothing_else(table):
     before = table.copy(deep=True)
-    assert (
-        parameters_as_text(table)
-        .drop(columns=["build", "search", "versions"])
-        .equals(before.drop(columns=["build", "search", "versions"]))
-    )
+    assert parameters_as_text(table).drop(columns=[*STRUCTURED]).equals(before.drop(columns=[*STRUCTURED]))
     assert table.build.tolist() == before.build.tolist()

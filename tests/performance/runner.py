@@ -173,7 +173,7 @@ class Harness:
     def job(self, mode, k):
         """A session and its only job, with one operating point."""
         from benchmarks.groundtruth.cache import ground_truth
-        from benchmarks.hardware import allowed_cpus, available_memory_bytes, choose_cpus, describe_machine
+        from benchmarks.hardware import allowed_cpus, available_memory_bytes, describe_machine, place_here
         from benchmarks.plan import BuildJob, DataFacts, Plan, Request
         from benchmarks.progress import Progress
         from benchmarks.results.schema import Identity
@@ -232,7 +232,7 @@ class Harness:
             truth=ground_truth(data, 100, self.folder / "data", len(allowed_cpus()), Progress()),
             store=self.store,
             runner=self.runner,
-            cpus=choose_cpus(allowed_cpus(), threads),
+            placement=place_here("all", threads),
             limits=Limits(3600, available_memory_bytes()),
             command="performance",
             machine=describe_machine(),

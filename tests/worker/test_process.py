@@ -54,6 +54,45 @@ def test_pin(cpu):
         assert child.stdout.read().strip() == f"[{cpu}]"
 
 
+@pytest.mark.skipif(len(getattr(os, "sched_getaffinity", lambda pid: [])(0)) < 2, reason="takes two CPUs")
+def test_pin_takes_the_threads_that_are_there_already():
+    code = (
+        "import threading, time; from benchmarks.worker import process; "
+        "threading.Thread(target=time.sleep, args=(60,), daemon=True).start(); "
+        "cpu = min(process.observe()['affinity']); process.pin([cpu]); facts = process.observe_threads(); "
+        "assert facts['process_threads'] >= 2 and facts['affinity_of_threads'] == [cpu], facts; print('fine')"
+    )
+    with python(code) as child:
+        assert child.stdout.read().strip() == "fine"
+
+
+@pytest.mark.skipif(len(getattr(os, "sched_getaffinity", lambda pid: [])(0)) < 2, reason="takes two CPUs")
+def test_a_thread_that_goes_elsewhere_is_seen():
+    code = (
+        "import os, threading, time; from benchmarks.worker import process; cpus = process.observe()['affinity']; "
+        "process.pin(cpus[:1]); "
+        "threading.Thread(target=lambda: (os.sched_setaffinity(0, cpus), time.sleep(60)), daemon=True).start(); "
+        "time.sleep(0.5); assert process.observe_threads()['affinity_of_threads'] == cpus; print('fine')"
+    )
+    with python(code) as child:
+        assert child.stdout.read().strip() == "fine"
+
+
+@linux
+def test_memory_nodes_and_policy():
+    facts = process.observe()
+    assert facts["memory_allowed"] is None or facts["memory_allowed"] == sorted(set(facts["memory_allowed"]))
+    assert facts["memory_policy"] in (None, "default") or ":" in facts["memory_policy"]
+
+
+def test_what_the_kernel_does_not_tell_is_none(tmp_path):
+    status = tmp_path / "status"
+    status.write_text("Name:\tpython\nCpus_allowed_list:\t0-2,7\n")
+    assert process._status_numbers(status, "Cpus_allowed_list") == [0, 1, 2, 7]
+    assert process._status_numbers(status, "Mems_allowed_list") is None
+    assert process._status_numbers(tmp_path / "nowhere", "Name") is None
+
+
 def test_observe_tells_versions_and_thread_variables(monkeypatch):
     monkeypatch.setenv("TOY_NUM_THREADS", "3")
     facts = process.observe()
