@@ -153,7 +153,10 @@ def test_single_mode_answers_as_batch_mode_does(tmp_path, name):
     check_answers(single)
     for one, all in zip(single.results, batch.results, strict=True):
         assert params(one) == params(all)
-        np.testing.assert_array_equal(one.array("neighbors"), all.array("neighbors"))
+        if ALGORITHMS[name].offer.reproducible:
+            np.testing.assert_array_equal(one.array("neighbors"), all.array("neighbors"))
+        else:  # another index, and no other quality
+            assert abs(one.hits.mean() - all.hits.mean()) <= 0.05 * K
         assert one.latency.shape == (2, 60) and (one.latency > 0).all() and all.latency is None
         assert (one.latency.sum(axis=1) <= one.search_seconds * (1 + 1e-5)).all()
 
