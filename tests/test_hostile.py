@@ -15,7 +15,8 @@ import pytest
 from benchmarks import bootstrap, cards
 from benchmarks.cli import plot, prepare, truth
 from benchmarks.paths import ALGORITHMS, ROOT
-from tests.harness import call, export, finish, gaussian, read_results, run, start, write_bin, write_data
+from benchmarks.runner.venv import end_orphans
+from tests.harness import call, export, finish, gaussian, read_results, run, start, wait_for, write_bin, write_data
 
 ADAPTER = """
 import os, subprocess, sys, threading, time
@@ -111,6 +112,34 @@ def test_helpers_that_left_group_and_parent_are_ended(hostile, how):
     assert not [
         process for process in psutil.process_iter(["cmdline"]) if hostile[1] in (process.info["cmdline"] or ())
     ]
+
+
+def napping(nap):
+    """Helpers of the adapter that are still there."""
+    return [process for process in psutil.process_iter(["cmdline"]) if nap in (process.info["cmdline"] or ())]
+
+
+def test_helpers_of_a_killed_run_are_ended_by_the_next(hostile, tmp_path):
+    options, nap = hostile
+    code = (
+        "from pathlib import Path; from benchmarks.cards import find_algorithms; import benchmarks.cli.run as verb; "
+        f"verb.find_algorithms = lambda: find_algorithms(Path({str(tmp_path / 'algorithms')!r})); verb.main()"
+    )
+    host = start(*options, "--set", "hostile.start=daemon", "--set", "hostile.how=slow", script=("-c", code))
+    (helper,) = wait_for(lambda: napping(nap))
+    mark = helper.environ()["ROBUST_ANN_WORKER"]
+    assert mark.startswith(f"{host.pid}-") and end_orphans() == [], "its host is alive"
+    host.kill()
+    host.wait()
+    time.sleep(0.5)
+    assert napping(nap) == [helper], "it outlives the worker, or nothing is tested"
+    other = subprocess.Popen(["sleep", "60"], env={**os.environ, "ROBUST_ANN_WORKER": "1-1-elsewhere-word"})
+    finished = run(*options)
+    assert finished.code == 0 and napping(nap) == []
+    assert f"ended process {helper.pid} (sleep), left behind by a run that was killed" in finished.out
+    assert other.poll() is None
+    other.kill()
+    other.wait()
 
 
 def test_a_thread_that_runs_on_does_not_hold_up_the_run(hostile, monkeypatch):

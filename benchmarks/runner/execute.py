@@ -24,6 +24,7 @@ from benchmarks.results.store import Store
 from benchmarks.runner.environment import Environment, EnvironmentFailure
 from benchmarks.runner.judge import judge
 from benchmarks.runner.supervise import Ending, Limits, watch
+from benchmarks.runner.venv import end_orphans
 from benchmarks.runner.workload import Workload
 from benchmarks.worker.protocol import BUILD_FILE, EVENTS_FILE, JUDGED_FILE
 
@@ -87,7 +88,7 @@ def execute(session: Session) -> list[ResultRecord]:
         the records of all points that were run, in order. Points of a library whose environment cannot be built are
         failed, or left out if `skip_missing`.
     """
-    for line in session.runner.clear():
+    for line in [*end_orphans(), *session.runner.clear()]:
         session.observer.cleared(line)
     clear_work(session.store)
     records: list[ResultRecord] = []

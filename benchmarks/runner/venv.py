@@ -14,12 +14,15 @@ from benchmarks.cards import Algorithm, LibraryCard
 from benchmarks.hardware import FOREIGN_VARIABLES, memory_binding, thread_environment
 from benchmarks.paths import ENVIRONMENTS, ROOT
 from benchmarks.runner.environment import Environment, ensure_environment
+from benchmarks.runner.host import is_gone, this_host
 from benchmarks.runner.workload import Workload
 
 # Looking for children reads every process of the machine, on CPUs that are being timed.
 CHILDREN_SECONDS = 0.2
 OOM_COUNTER = Path("/proc/vmstat")
-MARK = "ROBUST_ANN_WORKER"  # environment variable whose value all that a worker starts inherits
+# Environment variable that all that a worker starts inherits; its value is the host, a hyphen and one word more.
+MARK = "ROBUST_ANN_WORKER"
+ROUNDS, ROUND_SECONDS = 20, 0.05  # of looking for what a killed host left: it may start more meanwhile
 
 
 class VenvProcess:
@@ -107,6 +110,29 @@ def _ended(process: psutil.Process) -> bool:
     return True
 
 
+def end_orphans() -> list[str]:
+    """End what workers of hosts that are gone have left running; returns a line for each process.
+
+    A worker dies with its host, but helpers that its library has started need not.
+    """
+    ended: dict[int, str] = {}
+    for _ in range(ROUNDS):
+        orphans = [process for process in psutil.process_iter(["pid", "name"]) if _is_orphan(process)]
+        ended |= {process.info["pid"]: process.info["name"] for process in orphans if _ended(process)}
+        if not orphans:
+            break
+        time.sleep(ROUND_SECONDS)
+    return [f"ended process {pid} ({name}), left behind by a run that was killed" for pid, name in ended.items()]
+
+
+def _is_orphan(process: psutil.Process) -> bool:
+    try:
+        host, _, word = process.environ().get(MARK, "").rpartition("-")
+        return bool(host and word) and is_gone(host) and process.status() != psutil.STATUS_ZOMBIE
+    except (psutil.Error, OSError):
+        return False
+
+
 class VenvRunner:
     """`--runner venv`."""
 
@@ -135,7 +161,7 @@ class VenvRunner:
             "PYTHONDONTWRITEBYTECODE": "1",
             "TMPDIR": str(work.temporary),
             **thread_environment(work.threads),
-            MARK: (mark := uuid.uuid4().hex),
+            MARK: (mark := f"{this_host()}-{uuid.uuid4().hex}"),
         }
         with work.log.open("ab") as output:
             process = subprocess.Popen(
@@ -150,5 +176,5 @@ class VenvRunner:
         return VenvProcess(process, mark)
 
     def clear(self) -> list[str]:
-        """Nothing of a killed host outlives it but helpers of its libraries."""
+        """Nothing: workers die with their host, and `end_orphans` sees to what their libraries have started."""
         return []

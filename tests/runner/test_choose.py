@@ -3,17 +3,17 @@ import signal
 import subprocess
 import sys
 
-import psutil
 import pytest
 from docker.errors import DockerException
 
 from benchmarks.cards import LibraryCard, find_algorithms
+from benchmarks.paths import ROOT
 from benchmarks.runner import images
 from benchmarks.runner.choose import choose_runner
 from benchmarks.runner.environment import EnvironmentFailure
 from benchmarks.runner.host import is_gone, this_host
 from benchmarks.runner.images import BuildOptions, image_tag
-from tests.harness import alive, gaussian, run, wait_for, write_data
+from tests.harness import gaussian, run, wait_for, write_data
 
 TOY = find_algorithms()["toy"].library
 
@@ -105,12 +105,18 @@ def test_every_library_has_a_dockerfile_on_the_base_image():
 def test_a_host_is_known_by_pid_and_start():
     me = this_host()
     assert me == this_host() and not is_gone(me)
-    assert is_gone(me.split("-")[0] + "-1.00") and is_gone("") and is_gone("nonsense-1.00")
-    child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
-    wait_for(lambda: alive(child.pid))
-    theirs = f"{child.pid}-{psutil.Process(child.pid).create_time():.2f}"
-    assert not is_gone(theirs)
+    pid, start, here = me.split("-")
+    assert pid == str(os.getpid()) and is_gone(f"{pid}-1-{here}") and is_gone(f"nonsense-{start}-{here}")
+    code = "import time; from benchmarks.runner.host import this_host; print(this_host(), flush=True); time.sleep(60)"
+    child = subprocess.Popen([sys.executable, "-c", code], cwd=ROOT, stdout=subprocess.PIPE, text=True)
+    theirs = child.stdout.readline().strip()
+    assert theirs.startswith(f"{child.pid}-") and not is_gone(theirs)
     os.kill(child.pid, signal.SIGKILL)
     wait_for(lambda: is_gone(theirs))  # a zombie until it is waited for
     child.wait()
     assert is_gone(theirs)
+
+
+@pytest.mark.parametrize("host", ["", "nonsense", "1-2", "1-2-elsewhere"])
+def test_a_host_that_cannot_be_seen_from_here_is_left_alone(host):
+    assert not is_gone(host)
