@@ -154,9 +154,10 @@ def _too_small(wanted: int, there: int, allowed: int, profile: Profile, threads:
     where = "" if profile.sockets is None else f" of {profile.sockets} socket{'s' * (profile.sockets > 1)}"
     per_core = ", one per core" if profile.smt == "never" else ""
     have = f"this process may use {there} CPU{'s' * (there > 1)}{where}{per_core}"
-    larger = " or --machine all" if allowed >= wanted > there else ""
+    fewer = f"--threads {there}{' or fewer' * (there > 1)}"
     if threads:
-        return f"--threads {threads}: {have}; pass --threads {there} or fewer{larger.replace(' or', ', or')}"
+        larger = ", or --machine all" if allowed >= wanted else ""
+        return f"--threads {threads}: {have}; pass {fewer}{larger}"
     return (
         f"machine profile {profile.name} needs {wanted} threads and {have}; pass --machine socket, or --threads {there}"
     )

@@ -1,3 +1,5 @@
+import json
+
 import pytest
 from pydantic import ValidationError
 
@@ -58,3 +60,13 @@ def test_stats_keep_their_types(record):
     stats = {"comparisons": 10**12, "share": 0.5, "trained": True, "note": "x"}
     read = ResultRecord.model_validate_json(record.model_copy(update={"stats": stats}).model_dump_json())
     assert read.stats == stats and [type(value) for value in read.stats.values()] == [int, float, bool, str]
+
+
+def test_a_record_from_before_machine_profiles_is_read(record):
+    content = json.loads(record.model_dump_json())
+    for name in ("deviations", "process_threads"):
+        del content[name]
+    for name in ("machine_profile", "memory_nodes", "findings", "memory_allowed", "memory_policy"):
+        del content["provenance"][name]
+    read = ResultRecord.model_validate_json(json.dumps(content))
+    assert read == record and read.deviations == [] and read.provenance.machine_profile is None
