@@ -150,6 +150,7 @@ def write_data(folder: Path, base: np.ndarray, queries: np.ndarray, name: str = 
 @contextlib.contextmanager
 def small_disk(folder: Path, megabytes: int = 40):
     """`folder` as a file system of its own that is soon full, where this user may mount one."""
+    folder.mkdir()
     options = ["-t", "tmpfs", "-o", f"size={megabytes}m,mode=1777", "tmpfs", str(folder)]
     mounted = shutil.which("mount") and not subprocess.run(["mount", *options], stderr=subprocess.DEVNULL).returncode
     try:

@@ -16,18 +16,11 @@ from benchmarks.runner.execute import Observer
 
 
 def untouched_parameters(plan: Plan) -> dict[str, set[str]]:
-    """For each algorithm the search parameters that stay at their default in every point: not worth a word."""
+    """For each algorithm the parameters that no grid names, which stay at their default: not worth a word."""
     untouched = {}
-    points = [*(point for job in plan.jobs for point in job.points), *plan.complete]
-    for algorithm, _ in plan.request.algorithms:
-        values = [
-            {**point.build_params, **point.search_params} for point in points if point.algorithm == algorithm.name
-        ]
-        untouched[algorithm.name] = {
-            name
-            for name, parameter in algorithm.offer.parameters.items()
-            if parameter.stage == "search" and all(item[name] == parameter.default for item in values)
-        }
+    for algorithm, grids in plan.request.algorithms:
+        named = {name for grid in grids for name in (*grid.build, *grid.search)}
+        untouched[algorithm.name] = set(algorithm.offer.parameters) - named
     return untouched
 
 
@@ -63,13 +56,13 @@ def print_plan(console: Console, plan: Plan, origins: dict[str, str], placement:
             seed = f" seed={job.seed}" if len(request.seeds) > 1 else ""
             searches = " ".join(escape(label(point.search_params, hidden)) for point in job.points)
             console.print(
-                f"    {escape(label(job.build_params))}{seed}: {searches}",
+                f"    {escape(label(job.build_params, hidden))}{seed}: {searches}",
                 highlight=False,
                 soft_wrap=True,
                 style="dim",
             )
     for skip in plan.skips:
-        params = f" {escape(label(skip.params))}" if skip.params else ""
+        params = f" {escape(label(skip.params, untouched[skip.algorithm]))}" if skip.params else ""
         console.print(
             f"  skipped: {skip.algorithm}{params} {escape(skip.reason)}",
             highlight=False,

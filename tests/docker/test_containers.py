@@ -52,7 +52,8 @@ def hosts(engine):
 
 @pytest.fixture(scope="module")
 def failed_run(tmp_path_factory, engine):
-    with small_disk(tmp_path_factory.mktemp("failures")) as folder:
+    folder = tmp_path_factory.mktemp("failures")
+    with small_disk(folder / "search"), small_disk(folder / "build"):
         yield folder, everything_fails(folder, "--runner", "docker", "--timeout", 15)
         assert not containers(engine)
 
@@ -68,7 +69,7 @@ def test_build_failure(failed_run, failure):
 
 
 def check(folder, stage, failure, status, words):
-    require_small_disk(failure, folder)
+    require_small_disk(failure, folder / stage)
     parameter = {"search": "failure", "build": "build_failure"}[stage]
     found = [result.record for result in read_results(folder / stage) if params(result)[parameter] == failure]
     assert found

@@ -55,7 +55,8 @@ LIMITS = ["--timeout", 4, "--memory-limit", "400MB"]
 @pytest.fixture(scope="module")
 def failed_run(tmp_path_factory):
     """Everything goes wrong once; the run as a process, so that what it leaves behind is seen."""
-    with small_disk(tmp_path_factory.mktemp("failures")) as folder:
+    folder = tmp_path_factory.mktemp("failures")
+    with small_disk(folder / "search"), small_disk(folder / "build"):
         yield folder, everything_fails(folder)
 
 
@@ -127,7 +128,7 @@ def test_the_lists_are_complete():
 def test_search_failure(failed_run, failure):
     folder, _ = failed_run
     record = by(folder / "search", "failure")[failure].record
-    require_small_disk(failure, folder)
+    require_small_disk(failure, folder / "search")
     status, words = FAILURES[failure]
     assert record.status == status
     assert record.reason is None if words is None else words in record.reason
@@ -137,7 +138,7 @@ def test_search_failure(failed_run, failure):
 @pytest.mark.parametrize("failure", BUILD_FAILURES)
 def test_build_failure(failed_run, failure):
     folder, _ = failed_run
-    require_small_disk(failure, folder)
+    require_small_disk(failure, folder / "build")
     status, words = BUILD_FAILURES[failure]
     points = [result.record for result in read_results(folder / "build") if params(result)["build_failure"] == failure]
     assert len(points) == 2  # every point of the build has its file

@@ -2,6 +2,7 @@
 
 import os
 import select
+import shutil
 import signal
 import subprocess
 from contextlib import contextmanager
@@ -71,3 +72,4 @@ def provide(folder: Path):
             pass
         process.wait()
         process.stdout.close()
+        shutil.rmtree(folder, ignore_errors=True)
