@@ -166,7 +166,7 @@ def _uv(arguments: list[str], output, log: Path) -> None:
 def telling_line(text: str) -> str:
     """The line of an installer's output that tells a person most: the compiler's error, else uv's first complaint."""
     lines = [line.strip(" ×╰─▶│├") for line in text.splitlines() if line.strip()]
-    for sign in (": fatal error:", ": error:", "No solution found", "error:", "Failed", "failed"):
+    for sign in (": fatal error:", ": error:", "No solution found", "ERROR:", "error:", "Failed", "failed"):
         for line, following in zip(lines, [*lines[1:], ""], strict=False):
             if sign in line:
                 return f"{line} {following}"[:200].strip() if line.endswith(":") else line[:200]

@@ -5,6 +5,9 @@ import os
 import pytest
 
 from benchmarks.runner.images import connect
+from tests.algorithms.conftest import bring
+
+__all__ = ["bring"]
 
 ASKED = os.environ.get("ROBUST_ANN_TEST_DOCKER")
 ENGINE = os.environ.get("DOCKER_HOST", "unix:///var/run/docker.sock")
