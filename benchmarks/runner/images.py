@@ -3,6 +3,7 @@
 import hashlib
 import io
 import os
+import re
 import tarfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -18,6 +19,7 @@ from benchmarks.paths import ROOT
 from benchmarks.runner.environment import EnvironmentFailure, compiled_for, content_hash, supplied_path, telling_line
 
 REPOSITORY = "robust-ann-benchmarks"
+COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 PASSED_ON = ("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy", "PIP_INDEX_URL")
 SUPPLIED_LABEL = "robust-ann-benchmarks.supplied"  # hash of what the user supplied
 API_TIMEOUT_SECONDS = 120
@@ -196,7 +198,7 @@ def _build(client, tag, files, options, arguments, labels, output, log) -> None:
 def _written(said: Iterator[dict], output) -> Iterator[str]:
     """Write what the engine says while it builds; yields the error it ends with, if it does."""
     for item in said:
-        output.write(item.get("stream", ""))
+        output.write(COLOURS.sub("", item.get("stream", "")))
         if "status" in item and "progressDetail" not in item:
             output.write(item["status"] + "\n")
         output.flush()
