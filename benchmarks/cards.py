@@ -291,16 +291,18 @@ class Algorithm(Strict):
     name: str
     library: LibraryCard
     offer: AlgorithmOffer
+    supplied_sha256: str | None = Field(None, description="of what the user supplied, as the runner of a run has it")
 
     @property
     def directory(self) -> Path:
         return self.library.directory
 
     def code_hash(self) -> str:
-        """Hash of adapter and pins: a result made by other code is stale and is measured again."""
+        """Hash of adapter, pins and what the user supplied: a result of other code is stale and is measured again."""
         content = hashlib.sha256()
         for name in ("algorithm.py", "requirements.txt"):
             content.update((self.directory / name).read_bytes())
+        content.update((self.supplied_sha256 or "").encode())
         return content.hexdigest()
 
 

@@ -1,5 +1,6 @@
 """`python -m benchmarks doctor`: what makes timings unstable on this machine, why it matters and what mends it."""
 
+import argparse
 import statistics
 
 from rich.console import Console
@@ -11,7 +12,7 @@ from benchmarks.hardware.doctor import Finding, examine
 from benchmarks.hardware.repeat import time_work
 
 LOOK_SECONDS = 1.0
-REPEATS = 30
+REPEATS, LEAST_REPEATS = 30, 5
 STEADY, SHAKY = 0.02, 0.05  # coefficient of variation
 EXAMPLES = """
 examples:
@@ -69,6 +70,14 @@ def describe_spread(seconds: list[float]) -> str:
     )
 
 
+def several(text: str) -> int:
+    """How often to measure: a spread needs a few."""
+    number = positive(text)
+    if number < LEAST_REPEATS:
+        raise argparse.ArgumentTypeError(f"must be at least {LEAST_REPEATS}, to show a spread")
+    return number
+
+
 def main(argv: list[str] | None = None) -> None:
     """Entry point."""
     parser = Parser(
@@ -81,7 +90,7 @@ def main(argv: list[str] | None = None) -> None:
     parser.add_argument(
         "--measure",
         nargs="?",
-        type=positive,
+        type=several,
         const=REPEATS,
         metavar="N",
         help=f"also time a fixed piece of work on the chosen CPUs, N times (default: {REPEATS}, some seconds)",

@@ -1,5 +1,6 @@
 """`python -m benchmarks install`: the environments or images of index libraries, one line of status each."""
 
+import argparse
 import os
 import time
 from dataclasses import replace
@@ -79,8 +80,15 @@ def image_builder(arguments: dict[str, str], options):
     if options.force:
         forget_base(client)
 
+    asked = arguments or options.ca_bundle or options.build_network
+
     def into_image(library: LibraryCard, force: bool) -> str:
-        return ensure_image(client, library, given, image_log(library.directory.name), rebuild=force)[:19]
+        built = []
+        image = ensure_image(
+            client, library, given, image_log(library.directory.name), force, lambda: built.append(True)
+        )
+        old = "" if built or not asked else "; built before: --force builds it as you ask now"
+        return image[:19] + old
 
     return into_image
 
@@ -89,7 +97,7 @@ def assignment(text: str) -> tuple[str, str]:
     """NAME=VALUE."""
     name, equals, value = text.partition("=")
     if not (name and equals):
-        raise ValueError(text)
+        raise argparse.ArgumentTypeError(f"the form is NAME=VALUE, not '{text}'")
     return name, value
 
 

@@ -6,7 +6,7 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from rich.console import Console
@@ -211,6 +211,15 @@ def resolve(options: argparse.Namespace) -> Choice:
     )
 
 
+def with_supplied(choice: Choice, runner) -> Choice:
+    """The same choice, its algorithms knowing what the user supplied for them in this runner."""
+    algorithms = [
+        (item.model_copy(update={"supplied_sha256": runner.supplied_sha256(item.library)}), grids)
+        for item, grids in choice.algorithms
+    ]
+    return replace(choice, algorithms=algorithms)
+
+
 def complete_points(store: Store, choice: Choice, runner: str) -> frozenset[str]:
     """Hashes of the points that are measured already, by the same code in the same runner, and often enough."""
     code = {algorithm.name: algorithm.code_hash() for algorithm, _ in choice.algorithms}
@@ -284,6 +293,7 @@ def run(options: argparse.Namespace) -> int:
     memory = memory_limit_bytes(available, options.memory_limit or choice.placement.memory_limit_bytes)
     limits = Limits(options.timeout, memory)
     runner, why = choose_runner(options.runner, [algorithm.library for algorithm, _ in choice.algorithms])
+    choice = with_supplied(choice, runner)
     lock = store.lock()
     try:
         dataset = prepare(choice.card, options.data_dir, progress)

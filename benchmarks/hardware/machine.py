@@ -35,7 +35,10 @@ FIXED_VARIABLES = {
     "MKL_DYNAMIC": "FALSE",  # by default MKL takes no more threads than there are cores
     "OMP_PROC_BIND": "FALSE",  # binding would put the pools of two libraries on the same few CPUs
 }
-FOREIGN_VARIABLES = ("OMP_THREAD_LIMIT", "OMP_PLACES", "GOMP_CPU_AFFINITY", "KMP_AFFINITY", "KMP_HW_SUBSET")
+FOREIGN_VARIABLES = (
+    *("OMP_THREAD_LIMIT", "OMP_PLACES", "OMP_WAIT_POLICY", "GOMP_CPU_AFFINITY", "GOTO_NUM_THREADS"),
+    *("KMP_AFFINITY", "KMP_HW_SUBSET"),
+)
 
 
 def allowed_cpus() -> set[int]:

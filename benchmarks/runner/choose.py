@@ -31,8 +31,10 @@ def choose_runner(asked: str | None, libraries: Iterable[LibraryCard]):
     try:
         runner = DockerRunner()
         missing = sorted({library.directory.name for library in libraries if not find_image(runner.client, library)})
-    except (UserError, EnvironmentFailure):
+    except UserError:
         return VenvRunner(), "no Docker engine answers"
+    except EnvironmentFailure as failure:
+        return VenvRunner(), str(failure)
     if missing:
         return VenvRunner(), f"no image of {', '.join(missing)} yet; python -m benchmarks install --runner docker"
     return runner, "every image is there"

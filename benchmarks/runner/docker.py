@@ -12,7 +12,15 @@ from benchmarks.hardware import thread_environment
 from benchmarks.paths import ENVIRONMENTS, ROOT
 from benchmarks.runner.environment import Environment, EnvironmentFailure
 from benchmarks.runner.host import is_gone, this_host
-from benchmarks.runner.images import ENGINE_ERRORS, BuildOptions, connect, engine_words, ensure_image, find_image
+from benchmarks.runner.images import (
+    ENGINE_ERRORS,
+    BuildOptions,
+    connect,
+    engine_words,
+    ensure_image,
+    find_image,
+    supplied_sha256,
+)
 from benchmarks.runner.workload import Workload
 
 HOST_LABEL = "robust-ann-benchmarks.host"
@@ -96,6 +104,10 @@ class DockerRunner:
         image = ensure_image(self.client, algorithm.library, self.options, log, building=building)
         return Environment(image, Path("python"))
 
+    def supplied_sha256(self, library: LibraryCard) -> str | None:
+        """Hash of what the user supplied for a library: what is named now, else what its image holds."""
+        return supplied_sha256(self.client, library) if library.supplied else None
+
     def unavailable(self, library: LibraryCard) -> str | None:
         """What the user has to bring before a library can run; nothing more where its image holds it."""
         missing = library.unavailable(os.environ)
@@ -149,17 +161,27 @@ class DockerRunner:
             raise EnvironmentFailure(engine_words(error)) from None
         return DockerProcess(container, work.log)
 
+    def close(self) -> None:
+        """Remove what an interrupt between the making of a container and its start has left."""
+        try:
+            self._remove(lambda host: host == this_host())
+        except ENGINE_ERRORS:
+            pass  # the next run finds it
+
     def clear(self) -> list[str]:
         """Remove the containers of hosts that are gone; returns a line for each."""
-        removed = []
         try:
-            for container in self.client.containers.list(all=True, ignore_removed=True, filters={"label": HOST_LABEL}):
-                if is_gone(container.labels[HOST_LABEL]):
-                    container.remove(force=True, v=True)
-                    removed.append(f"removed container {container.short_id}, left behind by a run that was killed")
+            removed = self._remove(is_gone)
         except ENGINE_ERRORS as error:
-            removed.append(engine_words(error))
-        return removed
+            return [engine_words(error)]
+        return [f"removed container {name}, left behind by a run that was killed" for name in removed]
+
+    def _remove(self, whose: Callable[[str], bool]) -> list[str]:
+        found = self.client.containers.list(all=True, ignore_removed=True, filters={"label": HOST_LABEL})
+        gone = [container for container in found if whose(container.labels[HOST_LABEL])]
+        for container in gone:
+            container.remove(force=True, v=True)
+        return [container.short_id for container in gone]
 
 
 def image_log(library: str) -> Path:

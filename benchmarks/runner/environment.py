@@ -39,7 +39,7 @@ class Environment:
 
 def environment_key(requirements: Path, version: str = THIS_PYTHON, supplied: Path | None = None) -> str:
     """Hash of the pins, the interpreter and the platform (a compiled library fits one machine type)."""
-    content = f"{requirements.read_text()}|{version}|{sysconfig.get_platform()}|{compiled_for()}"
+    content = f"{requirements.read_text(errors='replace')}|{version}|{sysconfig.get_platform()}|{compiled_for()}"
     if supplied:
         content += f"|{content_hash(supplied)}"
     return hashlib.sha256(content.encode()).hexdigest()[:12]
@@ -169,5 +169,6 @@ def telling_line(text: str) -> str:
     for sign in (": fatal error:", ": error:", "No solution found", "ERROR:", "error:", "Failed", "failed"):
         for line, following in zip(lines, [*lines[1:], ""], strict=False):
             if sign in line:
-                return f"{line} {following}"[:200].strip() if line.endswith(":") else line[:200]
+                more = line.endswith(":") or following.startswith("cause:")
+                return f"{line} {following}"[:300].strip() if more else line[:200]
     return lines[-1][:200] if lines else "the installer said nothing"

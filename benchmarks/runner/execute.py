@@ -112,6 +112,7 @@ def execute(session: Session) -> list[ResultRecord]:
             elif not session.skip_missing:
                 run.fail(list(job.points), "failed", missing[library])
     finally:
+        session.runner.close()
         shutil.rmtree(work, ignore_errors=True)
         clear_indexes(session.store)
     return records

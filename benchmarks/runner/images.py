@@ -16,13 +16,20 @@ from docker.errors import APIError, DockerException, ImageNotFound
 from benchmarks.cards import LibraryCard
 from benchmarks.errors import UserError
 from benchmarks.paths import ROOT
-from benchmarks.runner.environment import EnvironmentFailure, compiled_for, content_hash, supplied_path, telling_line
+from benchmarks.runner.environment import (
+    BUILD_TIMEOUT_SECONDS,
+    EnvironmentFailure,
+    compiled_for,
+    content_hash,
+    supplied_path,
+    telling_line,
+)
 
 REPOSITORY = "robust-ann-benchmarks"
 COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 PASSED_ON = ("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy", "PIP_INDEX_URL")
 SUPPLIED_LABEL = "robust-ann-benchmarks.supplied"  # hash of what the user supplied
-API_TIMEOUT_SECONDS = 120
+PING_TIMEOUT_SECONDS, API_TIMEOUT_SECONDS = 10, 60
 ENGINE_ERRORS = (DockerException, requests.RequestException)
 
 
@@ -50,10 +57,11 @@ def connect() -> docker.DockerClient:
     Raises:
         UserError: none answers, or it may not be used.
     """
-    where = os.environ.get("DOCKER_HOST", "unix:///var/run/docker.sock")
+    where = os.environ.get("DOCKER_HOST") or "unix:///var/run/docker.sock"
     try:
-        client = docker.from_env(timeout=API_TIMEOUT_SECONDS)
+        client = docker.from_env(timeout=PING_TIMEOUT_SECONDS)
         client.ping()
+        client.api.timeout = API_TIMEOUT_SECONDS
         return client
     except (*ENGINE_ERRORS, ValueError, OSError) as error:
         if "Permission denied" in str(error):
@@ -62,7 +70,8 @@ def connect() -> docker.DockerClient:
                 "--runner venv, which needs none"
             ) from None
         raise UserError(
-            f"no Docker engine answers at {where}: start it, or pass --runner venv, which needs none"
+            f"no Docker engine answers at {where}: start it, set DOCKER_HOST right, or pass --runner venv, which "
+            "needs none"
         ) from None
 
 
@@ -75,7 +84,7 @@ def image_tag(library: LibraryCard) -> str:
     parts = [_base_tag(), compiled_for()]
     for name in ("Dockerfile", "requirements.txt"):
         try:
-            parts.append((library.directory / name).read_text())
+            parts.append((library.directory / name).read_text(errors="replace"))
         except OSError as error:
             raise EnvironmentFailure(f"{error.filename}: {error.strerror}") from None
     return f"{REPOSITORY}/{library.directory.name.lower()}:{_short_hash(parts)}"
@@ -100,6 +109,16 @@ def find_image(client: docker.DockerClient, library: LibraryCard) -> str | None:
     if library.supplied and os.environ.get(library.supplied.variable):
         return image.id if image.labels.get(SUPPLIED_LABEL) == content_hash(supplied_path(library)) else None
     return image.id
+
+
+def supplied_sha256(client: docker.DockerClient, library: LibraryCard) -> str | None:
+    """Hash of what the user supplies for a library now, else of what its image was built with; None if of neither."""
+    try:
+        if os.environ.get(library.supplied.variable):
+            return content_hash(supplied_path(library))
+        return client.images.get(image_tag(library)).labels.get(SUPPLIED_LABEL)
+    except (EnvironmentFailure, OSError, *ENGINE_ERRORS):
+        return None
 
 
 def ensure_image(
@@ -139,8 +158,12 @@ def ensure_image(
                 files[f"supplied/{supplied.name}" if supplied.is_file() else "supplied"] = supplied
             arguments = {**options.arguments, "BASE": base}
             labels = {SUPPLIED_LABEL: content_hash(supplied)} if supplied else {}
+            replaced = client.images.get(tag).id if _exists(client, tag) else None
             _build(client, tag, files, options, arguments, labels, output, log)
-        return client.images.get(tag).id
+        made = client.images.get(tag).id
+        if replaced and replaced != made:
+            _remove_if_unused(client, replaced)
+        return made
     except ENGINE_ERRORS as error:
         raise EnvironmentFailure(engine_words(error)) from None
     except OSError as error:
@@ -149,6 +172,8 @@ def ensure_image(
 
 def _build_base(client, options, output, log) -> None:
     files = {"Dockerfile": ROOT / "Dockerfile"}
+    if options.ca_bundle and not options.ca_bundle.is_file():
+        raise EnvironmentFailure(f"{options.ca_bundle}: no such file of certificates")
     if options.ca_bundle:
         files["ca-bundle.crt"] = options.ca_bundle
     _build(client, _base_tag(), files, options, options.arguments, {}, output, log)
@@ -160,6 +185,13 @@ def forget_base(client: docker.DockerClient) -> None:
         client.images.remove(_base_tag(), noprune=True)
     except ENGINE_ERRORS:
         pass  # there is none, or an image still stands on it: then it is tagged anew
+
+
+def _remove_if_unused(client, image: str) -> None:
+    try:
+        client.images.remove(image)
+    except ENGINE_ERRORS:
+        pass  # a container still stands on it, or another tag
 
 
 def _exists(client, tag: str) -> bool:
@@ -186,7 +218,7 @@ def _build(client, tag, files, options, arguments, labels, output, log) -> None:
         rm=True,
         forcerm=True,
         decode=True,
-        timeout=None,
+        timeout=BUILD_TIMEOUT_SECONDS,  # of silence
     )
     output.write(f"# {tag}\n")
     for error in _written(said, output):

@@ -13,7 +13,13 @@ import psutil
 from benchmarks.cards import Algorithm, LibraryCard
 from benchmarks.hardware import FOREIGN_VARIABLES, memory_binding, thread_environment
 from benchmarks.paths import ENVIRONMENTS, ROOT
-from benchmarks.runner.environment import Environment, ensure_environment
+from benchmarks.runner.environment import (
+    Environment,
+    EnvironmentFailure,
+    content_hash,
+    ensure_environment,
+    supplied_path,
+)
 from benchmarks.runner.host import is_gone, this_host
 from benchmarks.runner.workload import Workload
 
@@ -143,6 +149,14 @@ class VenvRunner:
         """The environment of the library; `building` is told if it must be made. Raises EnvironmentFailure."""
         return ensure_environment(algorithm.library, ENVIRONMENTS, building=building)
 
+    def supplied_sha256(self, library: LibraryCard) -> str | None:
+        """Hash of what the user supplies for a library; None where there is nothing, or it cannot be read."""
+        try:
+            path = supplied_path(library)
+            return content_hash(path) if path else None
+        except (EnvironmentFailure, OSError):
+            return None
+
     def unavailable(self, library: LibraryCard) -> str | None:
         """What the user has to bring before a library can run."""
         return library.unavailable(os.environ)
@@ -174,6 +188,9 @@ class VenvRunner:
                 start_new_session=True,
             )
         return VenvProcess(process, mark)
+
+    def close(self) -> None:
+        """Nothing is left of a run that has ended."""
 
     def clear(self) -> list[str]:
         """Nothing: workers die with their host, and `end_orphans` sees to what their libraries have started."""

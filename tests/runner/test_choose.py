@@ -2,6 +2,7 @@ import os
 import signal
 import subprocess
 import sys
+from unittest.mock import MagicMock
 
 import pytest
 from docker.errors import DockerException
@@ -10,9 +11,10 @@ from benchmarks.cards import LibraryCard, find_algorithms
 from benchmarks.paths import ROOT
 from benchmarks.runner import images
 from benchmarks.runner.choose import choose_runner
-from benchmarks.runner.environment import EnvironmentFailure
+from benchmarks.runner.environment import EnvironmentFailure, environment_key
 from benchmarks.runner.host import is_gone, this_host
 from benchmarks.runner.images import BuildOptions, image_tag
+from benchmarks.runner.venv import VenvRunner
 from tests.harness import gaussian, run, wait_for, write_data
 
 TOY = find_algorithms()["toy"].library
@@ -120,3 +122,32 @@ def test_a_host_is_known_by_pid_and_start():
 @pytest.mark.parametrize("host", ["", "nonsense", "1-2", "1-2-elsewhere"])
 def test_a_host_that_cannot_be_seen_from_here_is_left_alone(host):
     assert not is_gone(host)
+
+
+def test_a_folder_without_dockerfile_is_why_venv_is_taken(library, monkeypatch):
+    from benchmarks.runner import docker
+
+    (library.directory / "Dockerfile").unlink()
+    monkeypatch.setattr(docker.DockerRunner, "__init__", lambda self: setattr(self, "client", MagicMock()))
+    runner, why = choose_runner(None, [library])
+    assert runner.name == "venv" and "Dockerfile" in why
+
+
+def test_files_that_are_no_text_are_hashed_all_the_same(library):
+    for name in ("Dockerfile", "requirements.txt"):
+        (library.directory / name).write_bytes(b"\xff\xfe")
+    assert image_tag(library) and environment_key(library.directory / "requirements.txt")
+
+
+def test_another_supplied_module_is_another_code(tmp_path, monkeypatch):
+    algorithm = find_algorithms()["puck"]
+    hashes = {algorithm.code_hash()}
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "py_puck_api.py").write_text(f"# {name}")
+        monkeypatch.setenv("PY_PUCK_API", str(tmp_path / name))
+        supplied = VenvRunner().supplied_sha256(algorithm.library)
+        hashes.add(algorithm.model_copy(update={"supplied_sha256": supplied}).code_hash())
+    assert len(hashes) == 3
+    monkeypatch.setenv("PY_PUCK_API", str(tmp_path / "none"))
+    assert VenvRunner().supplied_sha256(algorithm.library) is None
