@@ -26,8 +26,9 @@ def install(*options):
 def images(engine, bring):
     """What `install` says when nothing is there, library by library."""
     for image in engine.images.list():
-        if any(tag.startswith(REPOSITORY) for tag in image.tags):
-            engine.images.remove(image.id, force=True)
+        for tag in image.tags:
+            if tag.startswith(REPOSITORY):
+                engine.images.remove(tag, force=True)
     for algorithm in LIBRARIES.values():
         if algorithm.library.supplied:
             bring(algorithm)
