@@ -8,7 +8,7 @@ from filelock import FileLock
 
 from benchmarks.cards import DatasetCard, HeldOut, Source, find_datasets, load_dataset_card, unknown_name
 from benchmarks.data.check import Checked, check_vectors, require_finite
-from benchmarks.data.fetch import fetch
+from benchmarks.data.fetch import discard, fetch, is_cropped
 from benchmarks.data.formats import format_of, hdf5_distance, locate, rows_of, write_npy
 from benchmarks.data.generators import generate
 from benchmarks.data.vectors import VectorFile
@@ -129,6 +129,8 @@ def prepare(card: DatasetCard, data_dir: Path, progress: Progress, force: bool =
         if dataset is None:
             if force:
                 shutil.rmtree(folder, ignore_errors=True)
+                for source in card.sources():
+                    discard(source, folder.parent)
             dataset = _prepare(card, folder, progress)
     return dataset
 
@@ -199,9 +201,10 @@ def _vectors(card: DatasetCard, folder: Path, progress: Progress):
 
 
 def _locate_source(card: DatasetCard, source: Source, role: str, folder: Path, progress: Progress) -> VectorFile:
-    path = fetch(source, card.directory, folder, progress)
-    vectors = locate(path, source.format or format_of(path), source.array, folder / f"{role}-converted.npy")
-    if source.rows and vectors.rows != source.rows:
+    path = fetch(source, card.directory, folder.parent, progress, card.dimension)
+    format = source.format or format_of(path)
+    vectors = locate(path, format, source.array, folder / f"{role}-converted.npy", progress)
+    if source.rows and vectors.rows != source.rows and not is_cropped(source):
         raise UserError(f"{path}: holds {vectors.rows} rows, the card of {card.name} says {source.rows}")
     if source.crop_rows and vectors.rows < source.crop_rows:
         raise UserError(
@@ -263,6 +266,5 @@ def _stamp(path: Path) -> tuple[int, int, int]:
 def _stamps(card: DatasetCard, mapped) -> dict[str, tuple[int, int, int]]:
     """Stamp of every file that the data set maps or was made from."""
     files = {vectors.path for vectors in mapped if vectors}
-    sources = [item for item in (card.base, card.queries, card.learn) if isinstance(item, Source) and item.path]
-    files |= {resolved(item.path, card.directory) for item in sources}
+    files |= {resolved(item.path, card.directory) for item in card.sources() if item.path}
     return {str(path): _stamp(path) for path in sorted(files)}
