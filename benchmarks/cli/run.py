@@ -23,11 +23,11 @@ from benchmarks.cli.common import (
     positive,
     warn,
 )
+from benchmarks.cli.groundtruth import add_truth_option, find_truth, require_truth
 from benchmarks.cli.live import LiveTable, print_plan
 from benchmarks.cli.summary import print_summary
 from benchmarks.data.prepare import prepare, resolve_dataset
 from benchmarks.errors import UserError
-from benchmarks.groundtruth.cache import ground_truth
 from benchmarks.hardware import (
     Placement,
     available_memory_bytes,
@@ -124,6 +124,7 @@ def build_parser() -> argparse.ArgumentParser:
         action="store_true",
         help="leave out, with one line, a library whose environment cannot be built",
     )
+    add_truth_option(parser)
     add_results_dir(parser)
     return parser
 
@@ -182,6 +183,7 @@ def resolve(options: argparse.Namespace) -> Choice:
     """Check everything that can be checked before data is fetched or an index is built."""
     known = find_algorithms()
     card = resolve_dataset(options.dataset, options.distance, options.queries)
+    require_truth(options.supplied_truth, card)
     sweep, path = load_sweep(card.name, options.config, known, options.algorithm)
     names = list(dict.fromkeys(options.algorithm or sweep.algorithms))
     if not names:
@@ -306,7 +308,15 @@ def run(options: argparse.Namespace) -> int:
         if choice.k > dataset.n:
             warn(f"k = {choice.k} is more than the {dataset.n} base vectors; recall is counted over {dataset.n}")
         findings = examine_machine(console, choice.placement.cpus) if plan.jobs else []
-        truth = ground_truth(dataset, choice.k, options.data_dir, choice.placement.threads, progress)
+        truth = find_truth(
+            options.supplied_truth,
+            choice.card,
+            dataset,
+            choice.k,
+            options.data_dir,
+            choice.placement.threads,
+            progress,
+        )
         with LiveTable(console, plan) as observer:
             records = execute(
                 Session(

@@ -153,7 +153,7 @@ def _prepare(card: DatasetCard, folder: Path, progress: Progress) -> Dataset:
     base, queries, learn = _vectors(card, folder, progress)
     for role, vectors in (("base", base), ("queries", queries), ("learn", learn)):
         if vectors is not None:
-            _require(card, role, vectors, base)
+            require_fit(card, role, vectors, base)
     before = _stamps(card, (base, queries, learn))
     with progress.task(f"checking {card.name}", base.rows + queries.rows) as task:
         checks = {
@@ -191,16 +191,21 @@ def _vectors(card: DatasetCard, folder: Path, progress: Progress):
             for role, array in zip(("base", "queries"), arrays, strict=True)
         )
         return base, queries, None
-    base = _locate_source(card, card.base, "base", folder, progress)
+    base = locate_source(card, card.base, "base", folder, progress)
     if isinstance(card.queries, HeldOut):
         base, queries = _split(card, base, card.queries, folder, progress)
     else:
-        queries = _locate_source(card, card.queries, "queries", folder, progress)
-    learn = _locate_source(card, card.learn, "learn", folder, progress) if card.learn else None
+        queries = locate_source(card, card.queries, "queries", folder, progress)
+    learn = locate_source(card, card.learn, "learn", folder, progress) if card.learn else None
     return base, queries, learn
 
 
-def _locate_source(card: DatasetCard, source: Source, role: str, folder: Path, progress: Progress) -> VectorFile:
+def locate_source(card: DatasetCard, source: Source, role: str, folder: Path, progress: Progress) -> VectorFile:
+    """The rows of one source, fetched and converted into `folder` if need be.
+
+    Raises:
+        UserError: they cannot be had, or are fewer or more than the card says.
+    """
     path = fetch(source, card.directory, folder.parent, progress, card.dimension)
     format = source.format or format_of(path)
     vectors = locate(path, format, source.array, folder / f"{role}-converted.npy", progress)
@@ -244,7 +249,8 @@ def _shown_path(card: DatasetCard, source: Source | HeldOut | None, vectors: Vec
     return resolved(source.path, card.directory) if given else vectors.path
 
 
-def _require(card: DatasetCard, role: str, vectors: VectorFile, base: VectorFile) -> None:
+def require_fit(card: DatasetCard, role: str, vectors: VectorFile, base: VectorFile) -> None:
+    """Raises UserError where type or dimension are not those of the card and of the base."""
     if card.dimension and vectors.dimension != card.dimension:
         raise UserError(
             f"{vectors.path}: {role} has {vectors.dimension} dimensions, the card of {card.name} says {card.dimension}"
