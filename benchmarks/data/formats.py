@@ -196,6 +196,12 @@ def hdf5_distance(path: Path) -> str | None:
     return HDF5_DISTANCES[stated]
 
 
+def hdf5_matrices(path: Path) -> set[str]:
+    """Names of the data sets with two dimensions."""
+    with open_hdf5(path) as file:
+        return {name for name in file if isinstance(file.get(name), h5py.Dataset) and file[name].ndim == 2}
+
+
 def _require_matrix(shape: tuple, dtype: np.dtype, name: str) -> None:
     if shape is None or len(shape) != 2 or 0 in shape:
         raise UserError(f"{name}: vectors form a matrix (rows, dimension); this array has shape {shape}")

@@ -9,7 +9,7 @@ from filelock import FileLock
 from benchmarks.cards import DatasetCard, HeldOut, Source, find_datasets, load_dataset_card, unknown_name
 from benchmarks.data.check import Checked, check_vectors, require_finite
 from benchmarks.data.fetch import discard, fetch, is_cropped
-from benchmarks.data.formats import format_of, hdf5_distance, locate, rows_of, write_npy
+from benchmarks.data.formats import format_of, hdf5_distance, hdf5_matrices, locate, rows_of, write_npy
 from benchmarks.data.generators import generate
 from benchmarks.data.vectors import VectorFile
 from benchmarks.errors import UserError
@@ -95,6 +95,7 @@ def _card_of_file(path: Path, distance: str | None, queries: str | None) -> Data
         rows = rows_of(path, format)
         query_source = HeldOut(held_out=max(1, min(DEFAULT_HELD_OUT, rows // 10)))
     stated = hdf5_distance(path) if format == "hdf5" else None
+    more = hdf5_matrices(path) if format == "hdf5" and not queries else ()
     return DatasetCard(
         name=path.stem,
         directory=path.parent,
@@ -102,6 +103,8 @@ def _card_of_file(path: Path, distance: str | None, queries: str | None) -> Data
         distance=distance or stated or "l2",
         base=base,
         queries=query_source,
+        learn=Source(path=str(path), array="learn") if "learn" in more else None,
+        truth=Source(path=str(path), array="neighbors") if "neighbors" in more else None,
     )
 
 
