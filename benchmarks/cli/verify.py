@@ -19,7 +19,7 @@ def run(options) -> int:
         count[finding.level] += 1
         console.print(f"{finding.level:8}", style=STYLES[finding.level], end="")
         console.print(f"{finding.check}: {finding.text}", highlight=False, markup=False, soft_wrap=True)
-    print(f"{card.name}: {count[OK]} checks passed, {count[WARNING]} warnings, {count[FAILURE]} failures")
+    print(f"{card.name}: passed {count[OK]}, warnings {count[WARNING]}, failures {count[FAILURE]}")
     return POINTS_FAILED if count[FAILURE] else 0
 
 
