@@ -17,7 +17,6 @@ from pathlib import Path
 from threading import Event, Thread
 
 import requests
-import urllib3
 
 from benchmarks.errors import UserError
 from benchmarks.files import naming, require_space
@@ -129,7 +128,7 @@ def _ask(session: requests.Session, url: str, first: int | None = None, last: in
             if answer.status_code != 416 and answer.headers.get("Content-Type", "").startswith("text/html"):
                 raise _Trouble("the server sent a web page, not a file")
             yield answer
-    except (requests.RequestException, urllib3.exceptions.HTTPError, UnicodeError) as error:
+    except (requests.RequestException, UnicodeError) as error:
         if isinstance(error, requests.Timeout) or "timed out" in str(error):
             reason = f"nothing came for {TIMEOUT_SECONDS:g} s"
         elif isinstance(error, requests.exceptions.ChunkedEncodingError):
