@@ -8,6 +8,7 @@ import numpy as np
 
 from benchmarks.cards import DatasetCard, HeldOut, Source
 from benchmarks.data.fetch import fetch
+from benchmarks.data.formats import SUFFIXES, hdf5_distance
 from benchmarks.data.prepare import cache_folder, locate_source, prepare, require_fit
 from benchmarks.data.supplied import check_supplied, read_supplied
 from benchmarks.data.survey import BLOCK_BYTES, Survey, digest_rows, survey
@@ -54,6 +55,8 @@ def verify(card: DatasetCard, data_dir: Path, k: int, threads: int, progress: Pr
             require_fit(card, role, found, vectors.get("base", found))
         except UserError as error:
             yield Finding(FAILURE, f"{role} type", str(error))
+    if "base" in vectors:
+        yield from _stated_distance(card, data_dir, progress)
     surveys, among = _surveys(vectors, data_dir, progress)
     for role, found in surveys.items():
         yield from _about(role, found, card.distance, vectors[role].dtype)
@@ -81,6 +84,24 @@ def _files(card: DatasetCard, data_dir: Path, progress: Progress) -> Iterator[tu
                 yield role, locate_source(card, source, role, folder, progress)
             except UserError as error:
                 yield role, str(error)
+
+
+def _stated_distance(card: DatasetCard, data_dir: Path, progress: Progress) -> Iterator[Finding]:
+    """Whether an HDF5 file that names a distance means the card's."""
+    if card.base is None:
+        return
+    path = fetch(card.base, card.directory, data_dir.resolve(), progress)
+    if (card.base.format or SUFFIXES.get(path.suffix.lower())) != "hdf5":
+        return
+    try:
+        stated = hdf5_distance(path)
+    except UserError as error:
+        yield Finding(FAILURE, "distance", str(error))
+        return
+    if stated not in (None, card.distance):
+        yield Finding(WARNING, "distance", f"the file means {stated}, here it is {card.distance}")
+    else:
+        yield Finding(OK, "distance", card.distance + (", as the file says" if stated else "; the file says nothing"))
 
 
 def _surveys(

@@ -107,12 +107,12 @@ def test_the_truth_verb_takes_it_too(tmp_path, hdf5):
 def test_verify_says_one_line_for_each_check(tmp_path, hdf5):
     finished = call(verify.main, *hdf5(), "--data-dir", tmp_path / "data", "--threads", 1)
     lines = finished.out.splitlines()
-    assert finished.code == 0 and len(lines) == 13 and lines[-1] == "own: passed 12, warnings 0, failures 0"
+    assert finished.code == 0 and len(lines) == 14 and lines[-1] == "own: passed 13, warnings 0, failures 0"
     assert all(line.startswith("ok  ") for line in lines[:-1]) and "60 × 100 ids and distances" in lines[-2]
 
 
 def test_verify_ends_with_1_where_a_check_failed(tmp_path, hdf5):
     finished = call(verify.main, *hdf5(wrong=True), "--data-dir", tmp_path / "data")
     assert finished.code == 1 and "FAILURE supplied truth: " in finished.out
-    assert finished.out.splitlines()[-1] == "own: passed 11, warnings 0, failures 1"
+    assert finished.out.splitlines()[-1] == "own: passed 12, warnings 0, failures 1"
     assert call(verify.main, "--dataset", tmp_path / "no.npy").code == 2

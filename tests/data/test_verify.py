@@ -160,6 +160,9 @@ def test_an_hdf5_file_with_its_own_truth(tmp_path, shift):
         file.attrs["distance"] = "angular"
     found = list_of(resolve_dataset(str(tmp_path / "a.hdf5")), tmp_path)
     assert levels(found) == ({"supplied truth": FAILURE} if shift else {}) and "learn file" in found
+    assert found["distance"].text == "cosine, as the file says"
+    found = list_of(resolve_dataset(str(tmp_path / "a.hdf5"), "ip"), tmp_path)
+    assert levels(found) == {"distance": WARNING, "supplied truth": FAILURE}
 
 
 @pytest.mark.parametrize("rows", [BASE, np.full((500, 16), np.nan, "f4")], ids=["good", "NaN"])
