@@ -133,6 +133,8 @@ def _ask(session: requests.Session, url: str, first: int | None = None, last: in
             reason = f"nothing came for {TIMEOUT_SECONDS:g} s"
         elif isinstance(error, requests.exceptions.ChunkedEncodingError):
             reason = "the connection ended early"
+        elif type(error) is requests.ConnectionError:
+            reason = "no connection"
         else:
             reason = type(error).__name__
         raise _Trouble(f"cannot be fetched ({reason})") from None
@@ -191,7 +193,8 @@ def _stream(url: str, answer: requests.Response, folder: Path, progress: Progres
 
 
 def _bar(progress: Progress, url: str, total: int | None, done: int = 0):
-    return progress.task(f"fetching {url.rsplit('/', 1)[-1]}", total, unit="bytes", done=done)
+    name = url.split("?")[0].rsplit("/", 1)[-1]
+    return progress.task(f"fetching {name}", total, unit="bytes", done=done)
 
 
 # --- in ranges ------------------------------------------------------------------------------------------------------
