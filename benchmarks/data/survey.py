@@ -43,8 +43,6 @@ def survey(
     Returns:
         What was found, and for each of the queries whether it is one of the rows.
     """
-    rows = vectors.open()
-    step = max(1, BLOCK_BYTES // (vectors.dimension * rows.itemsize))
     bad = zero = 0
     first_bad, total, count = None, 0.0, 0
     least, largest = np.inf, 0.0
@@ -52,8 +50,7 @@ def survey(
     known, place = (None, None) if queries is None else np.unique(queries, return_inverse=True)
     seen = None if queries is None else np.zeros(len(known), bool)
     with _Copies(folder, vectors.rows) as copies:
-        for start in range(0, vectors.rows, step):
-            block = np.asarray(rows[start : start + step])
+        for start, block in vectors.blocks(BLOCK_BYTES):
             digests = digest_rows(block)
             copies.add(digests)
             if queries is not None:

@@ -117,8 +117,7 @@ def _surveys(
 
 
 def _digests(vectors: VectorFile) -> np.ndarray:
-    rows, step = vectors.open(), max(1, BLOCK_BYTES // (vectors.dimension * 4))
-    return np.concatenate([digest_rows(np.asarray(rows[start : start + step])) for start in range(0, len(rows), step)])
+    return np.concatenate([digest_rows(block) for _, block in vectors.blocks(BLOCK_BYTES)])
 
 
 def _about(role: str, found: Survey, distance: str, dtype: str) -> Iterator[Finding]:
