@@ -199,7 +199,9 @@ def test_converted_to_what_can_be_mapped(tmp_path, kind, change, dtype):
     ],
     ids=str,
 )
-def test_chunked_hdf5(tmp_path, options):
+@pytest.mark.parametrize("block_bytes", [1, 1 << 20])
+def test_chunked_hdf5(tmp_path, monkeypatch, options, block_bytes):
+    monkeypatch.setattr(formats, "BLOCK_BYTES", block_bytes)
     rows = some("float32")
     with h5py.File(tmp_path / "a.hdf5", "w") as file:
         file.create_dataset("train", data=rows, **options)
