@@ -18,8 +18,7 @@ from benchmarks.data.prepare import Dataset
 from benchmarks.data.rowfiles import ROW_FILES
 from benchmarks.data.vectors import VectorFile
 from benchmarks.errors import UserError
-from benchmarks.groundtruth.cache import GroundTruth, depth_for, truth_key, write_truth
-from benchmarks.groundtruth.cache import _read as read_truth
+from benchmarks.groundtruth.cache import GroundTruth, depth_for, read_truth, truth_key, write_truth
 from benchmarks.groundtruth.distances import exact_distances
 from benchmarks.groundtruth.exact import exact_neighbors
 from benchmarks.metrics.hits import TIE_TOLERANCE
