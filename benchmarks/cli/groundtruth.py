@@ -8,7 +8,7 @@ from benchmarks.cli.common import warn
 from benchmarks.data.prepare import Dataset
 from benchmarks.data.supplied import supplied_truth
 from benchmarks.errors import UserError
-from benchmarks.groundtruth.cache import GroundTruth, ground_truth
+from benchmarks.groundtruth.cache import GroundTruth, depth_for, ground_truth, truth_key
 from benchmarks.progress import Progress
 
 
@@ -17,8 +17,8 @@ def add_truth_option(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--supplied-truth",
         action="store_true",
-        help="use the ground truth that comes with the data set, if it passes every check of `verify`, instead of "
-        "computing it; results made with it are not mixed with others",
+        help="use the ground truth that comes with the data set, if it passes every check of `verify`, where ours is not "
+        "computed yet; results made with it are not mixed with others",
     )
 
 
@@ -31,8 +31,9 @@ def require_truth(supplied: bool, card: DatasetCard) -> None:
 def find_truth(
     supplied: bool, card: DatasetCard, dataset: Dataset, k: int, data_dir: Path, threads: int, progress: Progress
 ) -> GroundTruth:
-    """Ground truth for K = k: computed, or the supplied one if that is asked for and passes."""
-    if supplied:
+    """Ground truth for K = k: the supplied one if that is asked for, passes, and ours is not here already."""
+    ours = data_dir / "truth" / f"{truth_key(dataset, depth_for(k, dataset.n))}.hdf5"
+    if supplied and not ours.is_file():
         truth = supplied_truth(card, dataset, k, data_dir, threads, progress)
         if not isinstance(truth, str):
             return truth

@@ -27,6 +27,7 @@ from benchmarks.cli.groundtruth import add_truth_option, find_truth, require_tru
 from benchmarks.cli.live import LiveTable, print_plan
 from benchmarks.cli.summary import print_summary
 from benchmarks.data.prepare import prepare, resolve_dataset
+from benchmarks.data.supplied import is_supplied
 from benchmarks.errors import UserError
 from benchmarks.hardware import (
     Placement,
@@ -213,8 +214,11 @@ def resolve(options: argparse.Namespace) -> Choice:
     )
 
 
-def complete_points(store: Store, choice: Choice, runner: str) -> frozenset[str]:
-    """Hashes of the points that are measured already, by the same code in the same runner, and often enough."""
+def complete_points(store: Store, choice: Choice, runner: str, supplied: bool) -> frozenset[str]:
+    """Hashes of the points that are measured already, by the same code in the same runner, and often enough.
+
+    Those that were counted against supplied ground truth are complete only where that is asked for again.
+    """
     code = {algorithm.name: algorithm.code_hash() for algorithm, _ in choice.algorithms}
     return frozenset(
         result.identity.hash()
@@ -223,6 +227,7 @@ def complete_points(store: Store, choice: Choice, runner: str) -> frozenset[str]
         and result.record.provenance.code_sha256 == code.get(result.identity.algorithm)
         and result.record.provenance.runner == runner
         and result.record.repeats >= choice.repeats
+        and (supplied or not is_supplied(result.record.truth))
         and placed_alike(result.record.provenance, choice.placement)
     )
 
@@ -300,7 +305,10 @@ def run(options: argparse.Namespace) -> int:
             queries_sha256=dataset.queries_check.sha256,
         )
         request = choice.request(facts, choice.unavailable(runner.unavailable))
-        plan = make_plan(request, frozenset() if options.force else complete_points(store, choice, runner.name))
+        done = frozenset()
+        if not options.force:
+            done = complete_points(store, choice, runner.name, options.supplied_truth)
+        plan = make_plan(request, done)
         print_plan(console, plan, choice.origins, choice.placement)
         console.print(f"  runner: {runner.name} ({why})", highlight=False, soft_wrap=True, markup=False)
         if not plan.jobs and not plan.complete:

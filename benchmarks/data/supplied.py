@@ -37,6 +37,7 @@ CONVENTIONS = {
     },
 }
 ROUNDING = 1e-3
+PREFIX = "supplied-"  # of the keys of such truths
 CLEAR = 1e-4  # relative: by so much a list must reach beyond the rank that counts
 
 
@@ -196,6 +197,11 @@ def convention(stored: np.ndarray, near: np.ndarray, distance: str) -> str | Non
 # --- use ------------------------------------------------------------------------------------------------------------
 
 
+def is_supplied(key: str) -> bool:
+    """Whether a truth of this key is one that came with a data set."""
+    return key.startswith(PREFIX)
+
+
 def supplied_truth(
     card: DatasetCard, dataset: Dataset, k: int, data_dir: Path, threads: int, progress: Progress
 ) -> GroundTruth | str:
@@ -215,7 +221,7 @@ def supplied_truth(
     except UserError as error:
         return str(error)
     digest = sha256_of(path)
-    key = f"supplied-{truth_key(dataset, depth)[:7]}{digest[:8]}"
+    key = f"{PREFIX}{truth_key(dataset, depth)[:7]}{digest[:8]}"
     target = data_dir / "truth" / f"{key}.hdf5"
     facts = {
         "dataset": dataset.name,

@@ -76,13 +76,23 @@ def truths(folder):
 
 def test_ground_truth_is_computed_unless_the_supplied_is_asked_for(tmp_path, hdf5):
     options = hdf5()
-    assert measure(tmp_path, *options).code == 0
-    (ours,) = truths(tmp_path)
-    finished = measure(tmp_path, *options, "--supplied-truth", "--force")
+    finished = measure(tmp_path, *options, "--supplied-truth")
     assert finished.code == 0 and "warning" not in finished.err
     (supplied,) = truths(tmp_path)
+    before = times(tmp_path)
+    assert measure(tmp_path, *options, "--supplied-truth").code == 0 and times(tmp_path) == before
+    assert measure(tmp_path, *options).code == 0  # what was counted against another's truth is measured again
+    (ours,) = truths(tmp_path)
     assert supplied.startswith("supplied-") and not ours.startswith("supplied-")
     assert sorted(item.hits.mean() for item in read_results(tmp_path / "results")) == [6, 10]
+    before = times(tmp_path)
+    assert measure(tmp_path, *options, "--supplied-truth").code == 0 and times(tmp_path) == before
+    assert measure(tmp_path, *options, "--supplied-truth", "--force").code == 0
+    assert truths(tmp_path) == {ours}  # it is here, so it is taken
+
+
+def times(folder):
+    return [item.record.provenance.measured_at for item in read_results(folder / "results")]
 
 
 @pytest.mark.parametrize(("how", "words"), [({"wrong": True}, "other neighbours"), ({"width": 90}, "100 are needed")])
