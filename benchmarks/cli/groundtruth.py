@@ -17,8 +17,8 @@ def add_truth_option(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--supplied-truth",
         action="store_true",
-        help="use the ground truth that comes with the data set, if it passes every check of `verify`, where ours is not "
-        "computed yet; results made with it are not mixed with others",
+        help="where ours is not computed yet, use the ground truth that comes with the data set, if it passes every "
+        "check of `verify`; results made with it are not mixed with others",
     )
 
 
