@@ -1,8 +1,9 @@
 """`python -m benchmarks truth`: exact nearest neighbours, cached and written where asked."""
 
 from benchmarks.cli.common import Parser, add_data_options, folder, guarded, positive
+from benchmarks.cli.groundtruth import add_truth_option, find_truth, require_truth
 from benchmarks.data.prepare import prepare, resolve_dataset
-from benchmarks.groundtruth.cache import ground_truth, write_truth
+from benchmarks.groundtruth.cache import write_truth
 from benchmarks.hardware import place_here
 from benchmarks.progress import Progress
 
@@ -10,8 +11,10 @@ from benchmarks.progress import Progress
 def run(options) -> int:
     """Compute, or read from the cache, and write the first K columns."""
     threads = place_here("all" if options.threads else "auto", options.threads).threads
-    dataset = prepare(resolve_dataset(options.dataset, options.distance, options.queries), options.data_dir, Progress())
-    truth = ground_truth(dataset, options.k, options.data_dir, threads, Progress())
+    card = resolve_dataset(options.dataset, options.distance, options.queries)
+    require_truth(options.supplied_truth, card)
+    dataset = prepare(card, options.data_dir, Progress())
+    truth = find_truth(options.supplied_truth, card, dataset, options.k, options.data_dir, threads, Progress())
     width = min(options.k, dataset.n)
     facts = {
         "dataset": dataset.name,
@@ -38,6 +41,7 @@ def main(argv: list[str] | None = None) -> None:
         "that many columns. Distances: l2 squared, ip the negative product, cosine 1 - cosine.",
     )
     add_data_options(parser)
+    add_truth_option(parser)
     parser.add_argument("--k", type=positive, default=100, help="neighbours per query (default: 100)")
     parser.add_argument("--out", type=folder, metavar="FILE", help="where to write (default: only the cache)")
     parser.add_argument("--threads", type=positive, help="threads (default: all, at most 64)")

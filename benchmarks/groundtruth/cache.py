@@ -56,7 +56,7 @@ def ground_truth(dataset: Dataset, k: int, data_dir: Path, threads: int, progres
     }
     if path.is_file():
         try:
-            return _read(path, key, (dataset.nq, depth), facts)
+            return read_truth(path, key, (dataset.nq, depth), facts)
         except UserError:
             pass  # damaged: computed again
     with progress.task(f"exact ground truth of {dataset.name}", None) as task:
@@ -88,7 +88,12 @@ def _content_hash(neighbors: np.ndarray, distances: np.ndarray) -> str:
     ).hexdigest()
 
 
-def _read(path: Path, key: str, shape: tuple[int, int], facts: dict) -> GroundTruth:
+def read_truth(path: Path, key: str, shape: tuple[int, int], facts: dict) -> GroundTruth:
+    """What `write_truth` wrote, if it is that of these facts.
+
+    Raises:
+        UserError: the file is something else, of something else, or damaged.
+    """
     with open_hdf5(path) as file:
         try:
             neighbors, distances = file["neighbors"][...], file["distances"][...]
