@@ -1,5 +1,7 @@
 """What most tests need: the one way to check a refusal, and data sets of a few vectors."""
 
+import signal
+
 import numpy as np
 import pytest
 from hypothesis import settings
@@ -8,6 +10,9 @@ from benchmarks.cards import DatasetCard, Source
 from benchmarks.data.prepare import Dataset, prepare
 from benchmarks.errors import UserError
 from benchmarks.progress import Progress
+
+# A shell has its background jobs ignore Ctrl-C, and what they start inherits that; some tests send it.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # A busy machine makes any deadline a coin toss.
 settings.register_profile("project", deadline=None)
