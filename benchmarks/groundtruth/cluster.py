@@ -6,6 +6,7 @@ shares with this machine. The lists are merged in a tree, on the workers too. Wh
 
 import hashlib
 import logging
+import pickle
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -19,7 +20,7 @@ from threadpoolctl import threadpool_limits
 
 from benchmarks.data.vectors import VectorFile
 from benchmarks.errors import UserError
-from benchmarks.groundtruth.exact import Truth, exact_neighbors, merge
+from benchmarks.groundtruth.exact import Truth, exact_neighbors
 
 SHARDS, LEAST_ROWS = 8, 1 << 16  # shards a thread of the cluster, unless they would be smaller than that
 SHARD_WORK = 1 << 39  # products in a shard, at most: some ten seconds, that being what goes on after Ctrl-C
@@ -66,11 +67,13 @@ def cluster_neighbors(
         while not waited.threads():
             sleep(0.2)
         rows = split(base, queries, waited.threads())
-        shards = {client.submit(shard_truth, job, some, pure=False): len(some) for some in rows}
+        task, merged = _tasks()
+        sent = pickle.dumps(job)
+        shards = {client.submit(task, sent, some, pure=False): len(some) for some in rows}
         lists = list(shards)
         while len(lists) > 1:  # merges go first: they free memory
             groups = [lists[at : at + FAN_IN] for at in range(0, len(lists), FAN_IN)]
-            lists = [client.submit(merge, group, depth, pure=False, priority=1) for group in groups]
+            lists = [client.submit(merged, group, depth, pure=False, priority=1) for group in groups]
         (last,) = lists
         del lists  # a list that is merged is no longer wanted: were its worker lost, it need not be computed again
         done = 0
@@ -83,7 +86,7 @@ def cluster_neighbors(
             sleep(0.2)
         if last.status == "error":
             raise _explained(last.exception()) from None
-        return last.result(timeout=RESULT_SECONDS)
+        return Truth(**last.result(timeout=RESULT_SECONDS))
 
 
 def split(base: VectorFile, queries: VectorFile, threads: int) -> list[range]:
@@ -96,6 +99,27 @@ def split(base: VectorFile, queries: VectorFile, threads: int) -> list[range]:
     count = -(-base.rows // max(LEAST_ROWS, most))
     ends = [base.rows * i // count for i in range(count + 1)]
     return [range(start, stop) for start, stop in zip(ends, ends[1:], strict=False)]
+
+
+def _tasks() -> tuple[Callable, Callable]:
+    """Functions that Dask sends by value, as they are local, and whose arguments and results are of numpy or builtin.
+
+    A worker without this package then fails in the task; if it could not read the task it would end, without a word.
+    """
+
+    def shard(job: bytes, rows: range) -> dict[str, np.ndarray]:
+        import pickle
+
+        from benchmarks.groundtruth.cluster import shard_truth
+
+        return vars(shard_truth(pickle.loads(job), rows))
+
+    def merged(lists: list[dict[str, np.ndarray]], depth: int) -> dict[str, np.ndarray]:
+        from benchmarks.groundtruth.exact import Truth, merge
+
+        return vars(merge([Truth(**arrays) for arrays in lists], depth))
+
+    return shard, merged
 
 
 def shard_truth(job: Job, rows: range) -> Truth:
@@ -191,10 +215,9 @@ def _explained(error: BaseException) -> BaseException:
         return UserError(f"--scheduler: the same shard ended several workers ({error}); give them more memory")
     if isinstance(error, OSError):
         return UserError(f"--scheduler: a worker failed: {error}")
-    missing = error if isinstance(error, ImportError) else error.__cause__
-    if isinstance(missing, ImportError):
+    if isinstance(error, ImportError):
         return UserError(
-            f"--scheduler: scheduler or worker cannot import this package ({missing}); start them with this folder's "
-            ".venv/bin/dask"
+            f"--scheduler: a worker cannot import this package ({error}); start it as `.venv/bin/dask worker` of this "
+            "folder, or of a copy"
         )
     return error
