@@ -29,7 +29,14 @@ def require_truth(supplied: bool, card: DatasetCard) -> None:
 
 
 def find_truth(
-    supplied: bool, card: DatasetCard, dataset: Dataset, k: int, data_dir: Path, threads: int, progress: Progress
+    supplied: bool,
+    card: DatasetCard,
+    dataset: Dataset,
+    k: int,
+    data_dir: Path,
+    threads: int,
+    progress: Progress,
+    scheduler: str | None = None,
 ) -> GroundTruth:
     """Ground truth for K = k: the supplied one if that is asked for, passes, and ours is not here already."""
     ours = data_dir / "truth" / f"{truth_key(dataset, depth_for(k, dataset.n))}.hdf5"
@@ -38,4 +45,4 @@ def find_truth(
         if not isinstance(truth, str):
             return truth
         warn(f"the ground truth that comes with {card.name} is not used: {truth}; it is computed instead")
-    return ground_truth(dataset, k, data_dir, threads, progress)
+    return ground_truth(dataset, k, data_dir, threads, progress, scheduler)
