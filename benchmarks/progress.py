@@ -5,7 +5,15 @@ import time
 from contextlib import contextmanager
 
 from rich.console import Console
-from rich.progress import BarColumn, SpinnerColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    DownloadColumn,
+    SpinnerColumn,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+    TransferSpeedColumn,
+)
 from rich.progress import Progress as Bars
 
 LINE_EVERY_SECONDS = 15
@@ -14,8 +22,8 @@ LINE_EVERY_SECONDS = 15
 class Task:
     """One piece of work; `advance` or `update` as it is done."""
 
-    def __init__(self, report):
-        self._report, self.done, self.total = report, 0, None
+    def __init__(self, report, done: int = 0):
+        self._report, self.done, self.total = report, done, None
 
     def advance(self, amount: int) -> None:
         self.update(self.done + amount, self.total)
@@ -32,21 +40,25 @@ class Progress:
         self.console = console or Console(stderr=True)
 
     @contextmanager
-    def task(self, title: str, total: int | None):
-        """Show `title` while the block runs; `total` in any unit, None if unknown."""
+    def task(self, title: str, total: int | None, unit: str = "", done: int = 0):
+        """Show `title` while the block runs; `total` in any unit, None if unknown; of "bytes" the rate is shown.
+
+        `done` is what was there before: it counts for the share, not for the rate.
+        """
         if self.console.is_terminal:
             columns = (
                 SpinnerColumn(),
                 TextColumn("{task.description}", markup=False),
                 BarColumn(),
                 TextColumn("{task.percentage:>3.0f}%"),
+                *((DownloadColumn(), TransferSpeedColumn()) if unit == "bytes" else ()),
                 TimeElapsedColumn(),
                 TextColumn("left"),
                 TimeRemainingColumn(),
             )
             with Bars(*columns, console=self.console, transient=True) as bars:
-                bar = bars.add_task(title, total=total)
-                yield Task(lambda task: bars.update(bar, completed=task.done, total=task.total or total))
+                bar = bars.add_task(title, total=total, completed=done)
+                yield Task(lambda task: bars.update(bar, completed=task.done, total=task.total or total), done)
         else:
             start = last = time.monotonic()
 
@@ -55,10 +67,28 @@ class Progress:
                 now = time.monotonic()
                 if now - last >= LINE_EVERY_SECONDS:
                     last = now
-                    of = task.total or total
-                    share = f" {100 * task.done / of:.0f}%" if of else ""
-                    print(f"{title}:{share} after {now - start:.0f} s", file=sys.stderr, flush=True)
+                    rate = (task.done - done) / (now - start)
+                    print(
+                        _line(title, task.done, task.total or total, unit, now - start, rate),
+                        file=sys.stderr,
+                        flush=True,
+                    )
 
             print(title, file=sys.stderr, flush=True)
-            yield Task(report)
+            yield Task(report, done)
         # What stays on the screen is what the caller prints.
+
+
+def _line(title: str, done: int, total: int | None, unit: str, seconds: float, rate: float) -> str:
+    """What is written now and then where there is no terminal."""
+    parts = [f"{title}:"]
+    if total:
+        parts.append(f"{100 * done / total:.0f}%" + (f" of {total / 1e6:,.0f} MB" if unit == "bytes" else ""))
+    elif unit == "bytes":
+        parts.append(f"{done / 1e6:,.0f} MB")
+    parts.append(f"after {seconds:.0f} s")
+    if unit == "bytes":
+        parts.append(f"at {rate / 1e6:.1f} MB/s")
+    if total and rate > 0:
+        parts.append(f"({max(0, total - done) / rate:.0f} s left)")
+    return " ".join(parts)

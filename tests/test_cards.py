@@ -1,5 +1,6 @@
 import ast
 import re
+from pathlib import Path
 
 import pytest
 import yaml
@@ -17,6 +18,7 @@ from benchmarks.cards import (
     load_dataset_card,
     unknown_name,
 )
+from benchmarks.data.formats import SUFFIXES
 from benchmarks.data.generators import GENERATORS
 from benchmarks.errors import UserError
 from benchmarks.paths import ALGORITHMS, DATASETS
@@ -53,6 +55,8 @@ def dataset_card(request):
 def test_dataset_card_says_what_it_is(dataset_card):
     assert dataset_card.title.strip() and dataset_card.licence and dataset_card.licence.strip()
     assert dataset_card.citation or dataset_card.notes
+    if not dataset_card.generator:
+        assert dataset_card.citation and dataset_card.homepage.startswith(("https://", "http://"))
 
 
 def test_dataset_card_states_type_and_size(dataset_card):
@@ -62,11 +66,33 @@ def test_dataset_card_states_type_and_size(dataset_card):
 
 
 def test_dataset_sources_are_pinned(dataset_card):
-    sources = [dataset_card.base, dataset_card.queries, dataset_card.learn]
-    for source in (item for item in sources if isinstance(item, Source)):
+    sources = dataset_card.sources() + ([dataset_card.truth] if dataset_card.truth else [])
+    assert sources or dataset_card.generator
+    for source in sources:
         assert not source.package or source.sha256
-        assert not source.url or source.url.startswith(("https://", "http://"))
+        for url in filter(None, [source.url, *source.mirrors]):
+            assert url.startswith(("https://", "http://"))
         assert not source.path or (dataset_card.directory / source.path).is_file()
+        name = (source.member or source.url or source.path or "").rsplit("/", 1)[-1]
+        assert source.format or Path(name).suffix in SUFFIXES
+
+
+PAPER = {
+    "text2image": ("ip", "float32", 200, 100_000, "128 dimensions"),
+    "msspacev": ("l2", "int8", 100, 29_316, "uint8"),
+    "deep": ("l2", "float32", 96, 10_000, None),
+}
+
+
+@pytest.mark.parametrize("size", ["1M", "10M", "100M"])
+@pytest.mark.parametrize("name", PAPER)
+def test_the_data_sets_of_the_paper(name, size):
+    card = load_dataset_card(DATASETS / f"{name}-{size}.yml")
+    distance, dtype, dimension, queries, discrepancy = PAPER[name]
+    assert (card.distance, card.dtype, card.dimension) == (distance, dtype, dimension)
+    assert card.expected_rows() == (int(size[:-1]) * 10**6, queries) and card.base.rows == 10**9
+    assert discrepancy is None or discrepancy in card.notes
+    assert (card.truth is None) == (size == "1M" and name != "msspacev")
 
 
 def test_dataset_generator_exists(dataset_card):
@@ -334,6 +360,8 @@ def test_a_grid_keeps_the_types_of_its_values():
         {"path": "a", "size_bytes": -1},
         {"path": "a", "format": "csv"},
         {"path": "a", "crop": 3},
+        {"path": "a", "mirrors": ["http://x/a.npy"]},
+        {"url": "http://x/a.npy", "crop_sha256": "0" * 64},
     ],
 )
 def test_a_wrong_source_is_refused(fields):
@@ -355,6 +383,10 @@ GENERATOR = {"name": "gaussian-clusters", "rows": 10, "queries": 2}
         ({}, "either base or generator"),
         ({"base": {"path": "a.npy"}, "queries": {"held_out": 1}, "generator": GENERATOR}, "either base or generator"),
         ({"base": {"path": "a.npy"}}, "queries are needed"),
+        (
+            {"base": {"path": "a.npy"}, "queries": {"held_out": 1}, "truth": {"path": "gt.ibin"}},
+            "truth goes with queries from a source",
+        ),
     ],
 )
 def test_a_data_set_needs_one_origin(fields, words):

@@ -14,6 +14,7 @@ import pytest
 
 from benchmarks import bootstrap, cards
 from benchmarks.cli import plot, prepare, truth
+from benchmarks.groundtruth import cache
 from benchmarks.paths import ALGORITHMS, ROOT
 from benchmarks.runner.venv import end_orphans
 from tests.harness import call, export, finish, gaussian, read_results, run, start, wait_for, write_bin, write_data
@@ -177,13 +178,13 @@ def test_an_adapter_that_is_edited_meanwhile(hostile, tmp_path, monkeypatch):
 
 def test_base_that_is_edited_meanwhile(tmp_path, monkeypatch):
     options = write_data(tmp_path, gaussian(200), gaussian(20, seed=1))
-    exact = truth.ground_truth.__globals__["exact_neighbors"]
+    exact = cache.exact_neighbors
 
     def meanwhile(*arguments, **more):
         np.memmap(tmp_path / "tiny.fbin", "f4", "r+", 8)[:] = 1
         return exact(*arguments, **more)
 
-    monkeypatch.setitem(truth.ground_truth.__globals__, "exact_neighbors", meanwhile)
+    monkeypatch.setattr(cache, "exact_neighbors", meanwhile)
     finished = call(truth.main, *options)
     assert finished.code == 2 and "tiny.fbin: was changed" in finished.err
     assert not list((tmp_path / "data").glob("truth/*"))

@@ -92,7 +92,8 @@ def add_data_options(parser: argparse.ArgumentParser) -> None:
         "--dataset",
         required=True,
         metavar="NAME",
-        help="name of a card, path of a card, or a file of vectors (.npy .fbin .u8bin .i8bin .hdf5)",
+        help="name of a card, path of a card, or a file of vectors (.npy .parquet .hdf5 .fbin .u8bin .i8bin .fvecs "
+        ".bvecs)",
     )
     parser.add_argument(
         "--distance",

@@ -23,11 +23,12 @@ from benchmarks.cli.common import (
     positive,
     warn,
 )
+from benchmarks.cli.groundtruth import add_truth_option, find_truth, require_truth
 from benchmarks.cli.live import LiveTable, print_plan
 from benchmarks.cli.summary import print_summary
 from benchmarks.data.prepare import prepare, resolve_dataset
+from benchmarks.data.supplied import is_supplied
 from benchmarks.errors import UserError
-from benchmarks.groundtruth.cache import ground_truth
 from benchmarks.hardware import (
     Placement,
     available_memory_bytes,
@@ -124,6 +125,7 @@ def build_parser() -> argparse.ArgumentParser:
         action="store_true",
         help="leave out, with one line, a library whose environment cannot be built",
     )
+    add_truth_option(parser)
     add_results_dir(parser)
     return parser
 
@@ -182,6 +184,7 @@ def resolve(options: argparse.Namespace) -> Choice:
     """Check everything that can be checked before data is fetched or an index is built."""
     known = find_algorithms()
     card = resolve_dataset(options.dataset, options.distance, options.queries)
+    require_truth(options.supplied_truth, card)
     sweep, path = load_sweep(card.name, options.config, known, options.algorithm)
     names = list(dict.fromkeys(options.algorithm or sweep.algorithms))
     if not names:
@@ -220,8 +223,11 @@ def with_supplied(choice: Choice, runner) -> Choice:
     return replace(choice, algorithms=algorithms)
 
 
-def complete_points(store: Store, choice: Choice, runner: str) -> frozenset[str]:
-    """Hashes of the points that are measured already, by the same code in the same runner, and often enough."""
+def complete_points(store: Store, choice: Choice, runner: str, supplied: bool) -> frozenset[str]:
+    """Hashes of the points that are measured already, by the same code in the same runner, and often enough.
+
+    Those that were counted against supplied ground truth are complete only where that is asked for again.
+    """
     code = {algorithm.name: algorithm.code_hash() for algorithm, _ in choice.algorithms}
     return frozenset(
         result.identity.hash()
@@ -230,6 +236,7 @@ def complete_points(store: Store, choice: Choice, runner: str) -> frozenset[str]
         and result.record.provenance.code_sha256 == code.get(result.identity.algorithm)
         and result.record.provenance.runner == runner
         and result.record.repeats >= choice.repeats
+        and (supplied or not is_supplied(result.record.truth))
         and placed_alike(result.record.provenance, choice.placement)
     )
 
@@ -308,7 +315,10 @@ def run(options: argparse.Namespace) -> int:
             queries_sha256=dataset.queries_check.sha256,
         )
         request = choice.request(facts, choice.unavailable(runner.unavailable))
-        plan = make_plan(request, frozenset() if options.force else complete_points(store, choice, runner.name))
+        done = frozenset()
+        if not options.force:
+            done = complete_points(store, choice, runner.name, options.supplied_truth)
+        plan = make_plan(request, done)
         print_plan(console, plan, choice.origins, choice.placement)
         console.print(f"  runner: {runner.name} ({why})", highlight=False, soft_wrap=True, markup=False)
         if not plan.jobs and not plan.complete:
@@ -316,7 +326,15 @@ def run(options: argparse.Namespace) -> int:
         if choice.k > dataset.n:
             warn(f"k = {choice.k} is more than the {dataset.n} base vectors; recall is counted over {dataset.n}")
         findings = examine_machine(console, choice.placement.cpus) if plan.jobs else []
-        truth = ground_truth(dataset, choice.k, options.data_dir, choice.placement.threads, progress)
+        truth = find_truth(
+            options.supplied_truth,
+            choice.card,
+            dataset,
+            choice.k,
+            options.data_dir,
+            choice.placement.threads,
+            progress,
+        )
         with LiveTable(console, plan) as observer:
             records = execute(
                 Session(

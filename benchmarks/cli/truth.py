@@ -1,17 +1,24 @@
 """`python -m benchmarks truth`: exact nearest neighbours, cached and written where asked."""
 
 from benchmarks.cli.common import Parser, add_data_options, folder, guarded, positive
+from benchmarks.cli.groundtruth import add_truth_option, find_truth, require_truth
 from benchmarks.data.prepare import prepare, resolve_dataset
-from benchmarks.groundtruth.cache import ground_truth, write_truth
+from benchmarks.errors import UserError
+from benchmarks.groundtruth.cache import write_truth
 from benchmarks.hardware import place_here
 from benchmarks.progress import Progress
 
 
 def run(options) -> int:
     """Compute, or read from the cache, and write the first K columns."""
+    if options.threads and options.scheduler:
+        raise UserError("--threads: with --scheduler the threads are those of the cluster's workers; leave it out")
     threads = place_here("all" if options.threads else "auto", options.threads).threads
-    dataset = prepare(resolve_dataset(options.dataset, options.distance, options.queries), options.data_dir, Progress())
-    truth = ground_truth(dataset, options.k, options.data_dir, threads, Progress())
+    card = resolve_dataset(options.dataset, options.distance, options.queries)
+    require_truth(options.supplied_truth, card)
+    dataset = prepare(card, options.data_dir, Progress())
+    where = options.data_dir, threads, Progress(), options.scheduler
+    truth = find_truth(options.supplied_truth, card, dataset, options.k, *where)
     width = min(options.k, dataset.n)
     facts = {
         "dataset": dataset.name,
@@ -38,8 +45,15 @@ def main(argv: list[str] | None = None) -> None:
         "that many columns. Distances: l2 squared, ip the negative product, cosine 1 - cosine.",
     )
     add_data_options(parser)
+    add_truth_option(parser)
     parser.add_argument("--k", type=positive, default=100, help="neighbours per query (default: 100)")
     parser.add_argument("--out", type=folder, metavar="FILE", help="where to write (default: only the cache)")
     parser.add_argument("--threads", type=positive, help="threads (default: all, at most 64)")
+    parser.add_argument(
+        "--scheduler",
+        metavar="ADDRESS",
+        help="let the workers of the Dask scheduler at tcp://HOST:PORT compute it, to the same bits; they need this "
+        "program, and a file system where they see the files of --data-dir, and yours, under the same paths",
+    )
     options = parser.parse_args(argv)
     guarded(lambda: run(options))

@@ -49,12 +49,9 @@ def check_vectors(
     Raises:
         UserError: a value is NaN or infinite; the message names the first row.
     """
-    rows = vectors.open()
     digest = hashlib.sha256(f"{vectors.dtype} {vectors.rows} {vectors.dimension}".encode())
     zero_vectors = 0
-    step = max(1, BLOCK_BYTES // (vectors.dimension * rows.itemsize))
-    for start in range(0, vectors.rows, step):
-        block = np.ascontiguousarray(rows[start : start + step])
+    for start, block in vectors.blocks(BLOCK_BYTES):
         digest.update(block.data)
         require_finite(block, start, role, path or vectors.path)
         zero_vectors += int((~block.any(axis=1)).sum())

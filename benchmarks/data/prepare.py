@@ -8,8 +8,8 @@ from filelock import FileLock
 
 from benchmarks.cards import DatasetCard, HeldOut, Source, find_datasets, load_dataset_card, unknown_name
 from benchmarks.data.check import Checked, check_vectors, require_finite
-from benchmarks.data.fetch import fetch
-from benchmarks.data.formats import format_of, hdf5_distance, locate, rows_of, write_npy
+from benchmarks.data.fetch import discard, fetch, is_cropped
+from benchmarks.data.formats import format_of, hdf5_distance, hdf5_matrices, locate, rows_of, write_npy
 from benchmarks.data.generators import generate
 from benchmarks.data.vectors import VectorFile
 from benchmarks.errors import UserError
@@ -95,6 +95,7 @@ def _card_of_file(path: Path, distance: str | None, queries: str | None) -> Data
         rows = rows_of(path, format)
         query_source = HeldOut(held_out=max(1, min(DEFAULT_HELD_OUT, rows // 10)))
     stated = hdf5_distance(path) if format == "hdf5" else None
+    more = hdf5_matrices(path) if format == "hdf5" and not queries else ()
     return DatasetCard(
         name=path.stem,
         directory=path.parent,
@@ -102,6 +103,8 @@ def _card_of_file(path: Path, distance: str | None, queries: str | None) -> Data
         distance=distance or stated or "l2",
         base=base,
         queries=query_source,
+        learn=Source(path=str(path), array="learn") if "learn" in more else None,
+        truth=Source(path=str(path), array="neighbors") if "neighbors" in more else None,
     )
 
 
@@ -129,6 +132,8 @@ def prepare(card: DatasetCard, data_dir: Path, progress: Progress, force: bool =
         if dataset is None:
             if force:
                 shutil.rmtree(folder, ignore_errors=True)
+                for source in card.sources():
+                    discard(source, folder.parent)
             dataset = _prepare(card, folder, progress)
     return dataset
 
@@ -151,7 +156,7 @@ def _prepare(card: DatasetCard, folder: Path, progress: Progress) -> Dataset:
     base, queries, learn = _vectors(card, folder, progress)
     for role, vectors in (("base", base), ("queries", queries), ("learn", learn)):
         if vectors is not None:
-            _require(card, role, vectors, base)
+            require_fit(card, role, vectors, base)
     before = _stamps(card, (base, queries, learn))
     with progress.task(f"checking {card.name}", base.rows + queries.rows) as task:
         checks = {
@@ -189,19 +194,25 @@ def _vectors(card: DatasetCard, folder: Path, progress: Progress):
             for role, array in zip(("base", "queries"), arrays, strict=True)
         )
         return base, queries, None
-    base = _locate_source(card, card.base, "base", folder, progress)
+    base = locate_source(card, card.base, "base", folder, progress)
     if isinstance(card.queries, HeldOut):
         base, queries = _split(card, base, card.queries, folder, progress)
     else:
-        queries = _locate_source(card, card.queries, "queries", folder, progress)
-    learn = _locate_source(card, card.learn, "learn", folder, progress) if card.learn else None
+        queries = locate_source(card, card.queries, "queries", folder, progress)
+    learn = locate_source(card, card.learn, "learn", folder, progress) if card.learn else None
     return base, queries, learn
 
 
-def _locate_source(card: DatasetCard, source: Source, role: str, folder: Path, progress: Progress) -> VectorFile:
-    path = fetch(source, card.directory, folder, progress)
-    vectors = locate(path, source.format or format_of(path), source.array, folder / f"{role}-converted.npy")
-    if source.rows and vectors.rows != source.rows:
+def locate_source(card: DatasetCard, source: Source, role: str, folder: Path, progress: Progress) -> VectorFile:
+    """The rows of one source, fetched and converted into `folder` if need be.
+
+    Raises:
+        UserError: they cannot be had, or are fewer or more than the card says.
+    """
+    path = fetch(source, card.directory, folder.parent, progress, card.dimension)
+    format = source.format or format_of(path)
+    vectors = locate(path, format, source.array, folder / f"{role}-converted.npy", progress)
+    if source.rows and vectors.rows != source.rows and not is_cropped(source):
         raise UserError(f"{path}: holds {vectors.rows} rows, the card of {card.name} says {source.rows}")
     if source.crop_rows and vectors.rows < source.crop_rows:
         raise UserError(
@@ -241,7 +252,8 @@ def _shown_path(card: DatasetCard, source: Source | HeldOut | None, vectors: Vec
     return resolved(source.path, card.directory) if given else vectors.path
 
 
-def _require(card: DatasetCard, role: str, vectors: VectorFile, base: VectorFile) -> None:
+def require_fit(card: DatasetCard, role: str, vectors: VectorFile, base: VectorFile) -> None:
+    """Raises UserError where type or dimension are not those of the card and of the base."""
     if card.dimension and vectors.dimension != card.dimension:
         raise UserError(
             f"{vectors.path}: {role} has {vectors.dimension} dimensions, the card of {card.name} says {card.dimension}"
@@ -263,6 +275,5 @@ def _stamp(path: Path) -> tuple[int, int, int]:
 def _stamps(card: DatasetCard, mapped) -> dict[str, tuple[int, int, int]]:
     """Stamp of every file that the data set maps or was made from."""
     files = {vectors.path for vectors in mapped if vectors}
-    sources = [item for item in (card.base, card.queries, card.learn) if isinstance(item, Source) and item.path]
-    files |= {resolved(item.path, card.directory) for item in sources}
+    files |= {resolved(item.path, card.directory) for item in card.sources() if item.path}
     return {str(path): _stamp(path) for path in sorted(files)}

@@ -12,6 +12,7 @@ from benchmarks.data.formats import open_hdf5
 from benchmarks.data.prepare import Dataset
 from benchmarks.errors import UserError
 from benchmarks.files import write_whole
+from benchmarks.groundtruth.cluster import cluster_neighbors
 from benchmarks.groundtruth.exact import exact_neighbors
 from benchmarks.progress import Progress
 
@@ -39,11 +40,13 @@ def truth_key(dataset: Dataset, depth: int) -> str:
     return hashlib.sha256(content.encode()).hexdigest()[:16]
 
 
-def ground_truth(dataset: Dataset, k: int, data_dir: Path, threads: int, progress: Progress) -> GroundTruth:
-    """Exact ground truth for K = k, computed unless it is cached.
+def ground_truth(
+    dataset: Dataset, k: int, data_dir: Path, threads: int, progress: Progress, scheduler: str | None = None
+) -> GroundTruth:
+    """Exact ground truth for K = k, computed unless it is cached: here, or by the workers of a Dask scheduler.
 
     Raises:
-        UserError: the cached file is damaged and cannot be replaced.
+        UserError: the cached file is damaged and cannot be replaced, or the cluster fails.
     """
     depth = depth_for(k, dataset.n)
     key = truth_key(dataset, depth)
@@ -56,13 +59,16 @@ def ground_truth(dataset: Dataset, k: int, data_dir: Path, threads: int, progres
     }
     if path.is_file():
         try:
-            return _read(path, key, (dataset.nq, depth), facts)
+            return read_truth(path, key, (dataset.nq, depth), facts)
         except UserError:
             pass  # damaged: computed again
     with progress.task(f"exact ground truth of {dataset.name}", None) as task:
-        truth = exact_neighbors(
-            dataset.base.open(), dataset.queries.open(), dataset.distance, depth, threads=threads, progress=task.update
-        )
+        if scheduler:
+            vectors = dataset.base, dataset.queries
+            truth = cluster_neighbors(scheduler, *vectors, dataset.distance, depth, progress=task.update)
+        else:
+            vectors = dataset.base.open(), dataset.queries.open()
+            truth = exact_neighbors(*vectors, dataset.distance, depth, threads=threads, progress=task.update)
     dataset.require_unchanged()
     write_truth(path, truth.neighbors, truth.distances, {**facts, "widened": truth.widened})
     return GroundTruth(key, path, truth.neighbors, truth.distances)
@@ -88,7 +94,12 @@ def _content_hash(neighbors: np.ndarray, distances: np.ndarray) -> str:
     ).hexdigest()
 
 
-def _read(path: Path, key: str, shape: tuple[int, int], facts: dict) -> GroundTruth:
+def read_truth(path: Path, key: str, shape: tuple[int, int], facts: dict) -> GroundTruth:
+    """What `write_truth` wrote, if it is that of these facts.
+
+    Raises:
+        UserError: the file is something else, of something else, or damaged.
+    """
     with open_hdf5(path) as file:
         try:
             neighbors, distances = file["neighbors"][...], file["distances"][...]

@@ -17,13 +17,16 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
+from benchmarks.groundtruth.kernels import centred, normalised, norms
+from benchmarks.groundtruth.rows import Rows, as_rows
+
 DISTANCES = ("l2", "ip", "cosine")
-TILE_ROWS, TILE_ELEMENTS = 1024, 1 << 20  # rows and components of a tile of the base, at most
 BLOCK_ELEMENTS = 1 << 16  # vector components a thread works on at a time: half a megabyte of float64
+CENTRE_ROWS = 1000  # rows whose median is the centre
 
 
 def exact_distances(
-    base: np.ndarray, queries: np.ndarray, ids: np.ndarray, distance: str, *, threads: int = 1
+    base: np.ndarray | Rows, queries: np.ndarray, ids: np.ndarray, distance: str, *, threads: int = 1
 ) -> np.ndarray:
     """Return the distance of each query to the base rows that `ids` names for it.
 
@@ -32,7 +35,7 @@ def exact_distances(
     a megabyte (some rows, if a row is larger). Raises ValueError for an unknown distance, for shapes that
     do not fit, and for an id outside [-1, n).
     """
-    base, queries, ids = np.asarray(base), np.asarray(queries), np.asarray(ids)
+    base, queries, ids = as_rows(base), np.asarray(queries), np.asarray(ids)
     check_distance(distance)
     if base.ndim != 2 or queries.ndim != 2 or base.shape[1] != queries.shape[1]:
         raise ValueError(f"base {base.shape} and queries {queries.shape} do not have the same dimension")
@@ -96,14 +99,14 @@ def check_distance(distance: str) -> None:
         raise ValueError(f"unknown distance {distance!r}, expected one of {', '.join(DISTANCES)}")
 
 
-def _gathered(base: np.ndarray, wide: np.ndarray, ids: np.ndarray, distance: str) -> np.ndarray:
+def _gathered(base: Rows, wide: np.ndarray, ids: np.ndarray, distance: str) -> np.ndarray:
     """Distances of the block; an id of -1 reads row 0, to be overwritten by the caller."""
-    rows = base.take(ids.ravel(), axis=0, mode="clip").astype(np.float64)
+    rows = base.take(ids.ravel()).astype(np.float64)
     return row_distances(rows.reshape(*ids.shape, base.shape[1]), wide, distance)
 
 
 class Scores:
-    """Float32 scores, larger is nearer, as one product with a column added; and what they prove.
+    """Float32 scores, larger is nearer: a product, plus a term of the row times a factor of the query.
 
     With centre c, a = q - c and b = x - c, the exact score is s = a.b - |b|^2 / 2 for l2, where the distance
     is |a|^2 - 2 s; the same for cosine on normalised vectors, whose distance is |a|^2 / 2 - s, if a zero row
@@ -114,95 +117,150 @@ class Scores:
     the added term. For l2 and cosine w = (1 - 4 g) |b|^2 / 2, itself computed with an error of g, gives
     s <= t + g (|a||b| - |b|^2 / 2), at most t + g r (|a| - r / 2) with r = min(|a|, R), R the largest |b|.
     For ip the added term is 2 g |q||b| and s <= t. Underflow adds 8 m 2^-126 (1 + |a| + R) at most.
+
+    If both sides are integers and d is not too large, the sums are multiples of 1/2 below 2^23 (of 1 below 2^24 for
+    ip): t = s then, in any order, and `exact` says so.
     """
 
-    def __init__(self, base: np.ndarray, distance: str):
+    def __init__(self, base: Rows, queries: Rows, distance: str):
+        dimension = base.shape[1]
+        margin = dimension + 8
         self.distance = distance
-        self.margin = base.shape[1] + 8
-        self.error = self.margin * 2.0**-24 / (1 - self.margin * 2.0**-24)
-        # The median of some rows: unlike the mean it stays with the bulk if there are huge outliers.
-        sample = base[:: -(-len(base) // 1000)].astype(np.float64)
-        if distance == "cosine":
-            sample = _normalised(sample)
-        centre = np.median(sample, axis=0)
-        if base.dtype.kind in "iu" and distance != "cosine":
-            centre = np.rint(centre)  # differences of integers are then exact
-        self.centre = centre.astype(np.float32)
-        self.wide_centre = self.centre.astype(np.float64)
-
-    def tiles(self, base: np.ndarray) -> Iterator[tuple[int, np.ndarray, float]]:
-        """Yield (first id, float32 rows (m, d + 1) in a reused buffer, the largest |b|) over the base."""
-        size = max(1, min(TILE_ROWS, TILE_ELEMENTS // base.shape[1]))
-        buffer = np.empty((min(size, len(base)), base.shape[1] + 1), np.float32)
-        for first in range(0, len(base), size):
-            block = base[first : first + size]
-            tile = buffer[: len(block)]
-            self._centred(block, tile[:, :-1])
-            squares = np.einsum("ij,ij->i", tile[:, :-1], tile[:, :-1])
-            squares += self.margin * 2.0**-126  # as much as can be lost where squares underflow
-            largest = float(np.sqrt(squares.max())) * (1 + self.error)
-            if self.distance == "ip":
-                tile[:, -1] = np.sqrt(squares)
-            else:
-                if self.distance == "cosine":
-                    squares[~block.any(axis=1)] = 1 + self.wide_centre @ self.wide_centre
-                tile[:, -1] = squares * ((1 - 4 * self.error) / -2)
-            yield first, tile, largest
-
-    def queries(self, queries: np.ndarray) -> np.ndarray:
-        """Return the queries as float32 (q, d + 1), to be multiplied with the tiles."""
-        coded = np.ones((len(queries), queries.shape[1] + 1), np.float32)
-        if self.distance == "ip":
-            coded[:, :-1] = queries
-            coded[:, -1] = 2 * self.error * np.sqrt(self._squares(queries))
+        self.error = margin * 2.0**-24 / (1 - margin * 2.0**-24)
+        self.tiny = 8 * margin * 2.0**-126  # more than can be lost where squares underflow
+        self.wide = 8 * margin * 2.0**-53  # covers the float64 arithmetic, here and above, twice
+        centre = 128 if base.dtype == np.uint8 else 0
+        self.exact = distance != "cosine" and _small_integers(base.dtype, queries.dtype, centre, distance, dimension)
+        self.as_is = False  # rows are float32, not far from the origin, and multiplied as they are
+        if self.exact:
+            self.error = self.tiny = self.wide = 0.0
+            self.centre = np.full(dimension, centre, np.float32)
         else:
-            self._centred(queries, coded[:, :-1])
-        return coded
+            # The median of some rows: unlike the mean it stays with the bulk if there are huge outliers.
+            sample = self._wide(base.take(spread(range(len(base)), CENTRE_ROWS)))
+            self.centre = np.median(sample, axis=0).astype(np.float32)
+            if base.dtype.kind in "iu" and distance != "cosine":
+                self.centre = np.rint(self.centre)  # differences of integers are then exact
+            if base.dtype == np.float32 and distance != "cosine":
+                from_origin, from_centre = (
+                    np.median(np.linalg.norm(x, axis=1)) for x in (sample, sample - self.centre)
+                )
+                self.as_is = bool(from_origin <= 2 * from_centre)
+        if self.as_is:
+            self.centre[:] = 0
+        self.wide_centre = self.centre.astype(np.float64)
+        with np.errstate(all="ignore"):
+            _, _, self.usual = self.encode(base.take(spread(range(len(base)), CENTRE_ROWS)))  # |b| of most rows
+
+    def tiles(self, base: Rows, rows: range, size: int) -> Iterator[tuple[int, np.ndarray, np.ndarray, float]]:
+        """Yield the first id and what `encode` returns, in reused buffers, over consecutive rows."""
+        terms = np.empty(size, np.float32)
+        coded = None if self.as_is else np.empty((size, base.shape[1]), np.float32)
+        for first, block in base.blocks(rows, size):
+            yield first, *self.encode(block, coded, terms)
+
+    def encode(
+        self, block: np.ndarray, coded: np.ndarray | None = None, terms: np.ndarray | None = None
+    ) -> tuple[np.ndarray, np.ndarray, float]:
+        """Return b as float32 (m, d), the terms (m,) and the largest |b|; the arguments are buffers to use."""
+        terms = np.empty(len(block), np.float32) if terms is None else terms[: len(block)]
+        if self.as_is:
+            coded = block
+            norms(block, terms)
+        else:
+            coded = np.empty(block.shape, np.float32) if coded is None else coded[: len(block)]
+            self._centred(block, coded, terms)
+        terms += np.float32(self.tiny)
+        zero = np.isnan(terms) if self.distance == "cosine" else np.zeros(len(block), bool)
+        terms[zero] = self.wide_centre @ self.wide_centre
+        largest = float(np.sqrt(terms.max())) * (1 + self.error)
+        if self.distance == "ip":
+            np.sqrt(terms, out=terms)
+        else:
+            terms[zero] += 1
+            terms *= np.float32((1 - 4 * self.error) / -2)
+        return coded, terms, largest
+
+    def queries(self, queries: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return a (q for ip) as float32 (q, d), and the factors (q,)."""
+        if self.distance == "ip":
+            return queries.astype(np.float32, copy=False), (2 * self.error * np.sqrt(self._squares(queries))).astype(
+                np.float32
+            )
+        factors = np.ones(len(queries), np.float32)
+        if self.as_is and queries.dtype == np.float32:
+            return queries, factors
+        coded = np.empty(queries.shape, np.float32)
+        self._centred(queries, coded, np.empty_like(factors))
+        return coded, factors
 
     def cut(self, queries: np.ndarray, kth: np.ndarray, largest: float) -> np.ndarray:
         """Return float32 (q,): a row with a score below it is, in float64, farther than distance `kth`.
 
-        -inf, which nothing is below, where nothing can be proved.
+        If scores are `exact`, this is the score of that distance. -inf, which nothing is below, where nothing can be
+        proved.
         """
         squares = self._squares(queries)
         norms = np.sqrt(squares)
-        wide = 8 * self.margin * 2.0**-53  # covers the float64 arithmetic, here and in distances.py, twice
-        tiny = 8 * self.margin * 2.0**-126 * (1 + norms + largest)
+        tiny = self.tiny * (1 + norms + largest)
         if self.distance == "ip":
             centre = self.wide_centre
-            cut = -kth - np.einsum("ij,j->i", queries.astype(np.float64), centre)
-            cut -= wide * norms * (largest + np.sqrt(centre @ centre)) + tiny
+            cut = -kth - np.einsum("ij,j->i", queries, centre, dtype=np.float64)
+            cut -= self.wide * norms * (largest + np.sqrt(centre @ centre)) + tiny
         else:
             radius = np.minimum(norms, largest)
             scale = 2 if self.distance == "cosine" else 1
-            cut = (squares * (1 - wide) - scale * kth * (1 + wide)) / 2 - tiny
-            cut -= self.error * (1 + wide) * radius * (norms - radius / 2)
+            cut = (squares * (1 - self.wide) - scale * kth * (1 + self.wide)) / 2 - tiny
+            cut -= self.error * (1 + self.wide) * radius * (norms - radius / 2)
             if self.distance == "cosine":
-                cut -= 4 * wide
+                cut -= 4 * self.wide
         cut[~((norms + largest) < 2.0**60)] = -np.inf  # so that no product or sum can overflow
         cut[np.isnan(cut)] = -np.inf
-        return np.nextafter(cut.astype(np.float32), np.float32(-np.inf))
+        cut = cut.astype(np.float32)
+        return cut if self.exact else np.nextafter(cut, np.float32(-np.inf))
 
-    def _centred(self, vectors: np.ndarray, out: np.ndarray) -> None:
+    def _centred(self, vectors: np.ndarray, out: np.ndarray, squares: np.ndarray) -> None:
         if self.distance == "cosine":
-            wide = _normalised(vectors.astype(np.float64))
-            np.subtract(wide, self.wide_centre, out=out, casting="same_kind")
+            normalised(vectors, self.wide_centre, out, squares)
         else:
-            np.subtract(vectors, self.centre, out=out, dtype=np.float32)
+            centred(vectors, self.centre, out, squares)
 
     def _squares(self, queries: np.ndarray) -> np.ndarray:
         """Float64 |a|^2, (q,): |q|^2 for ip."""
-        wide = queries.astype(np.float64)
+        squares = np.empty(len(queries))
+        step = max(1, BLOCK_ELEMENTS // queries.shape[1])
+        for start in range(0, len(queries), step):
+            wide = self._wide(queries[start : start + step])
+            if self.distance != "ip":
+                wide -= self.wide_centre
+            squares[start : start + step] = np.einsum("ij,ij->i", wide, wide)
+        return squares
+
+    def _wide(self, vectors: np.ndarray) -> np.ndarray:
+        """In float64, for cosine divided by their norms; zero rows stay zero."""
+        wide = vectors.astype(np.float64)
         if self.distance == "cosine":
-            wide = _normalised(wide)
-        if self.distance != "ip":
-            wide -= self.wide_centre
-        return np.einsum("ij,ij->i", wide, wide)
+            norms = np.sqrt(np.einsum("ij,ij->i", wide, wide))
+            norms[norms == 0] = 1
+            wide /= norms[:, None]
+        return wide
 
 
-def _normalised(vectors: np.ndarray) -> np.ndarray:
-    """Divide float64 rows by their norms, in place; zero rows stay zero."""
-    norms = np.sqrt(np.einsum("ij,ij->i", vectors, vectors))
-    norms[norms == 0] = 1
-    vectors /= norms[:, None]
-    return vectors
+def spread(rows: range, count: int) -> np.ndarray:
+    """Up to `count` ids, evenly spread over `rows`."""
+    return np.arange(rows.start, rows.stop, max(1, -(-len(rows) // count)))
+
+
+def _small_integers(base: np.dtype, queries: np.dtype, centre: int, distance: str, dimension: int) -> bool:
+    """Whether all sums of `Scores` are exact because the values are integers that are small enough."""
+    if base.kind not in "iu" or queries.kind not in "iu":
+        return False
+    row = _reach(base, centre)
+    if distance == "ip":
+        return dimension * row * _reach(queries, 0) <= 2**24
+    return dimension * row * (_reach(queries, centre) + row / 2) <= 2**23
+
+
+def _reach(dtype: np.dtype, centre: int) -> int:
+    """The largest difference of an integer of that dtype from the centre."""
+    return max(abs(np.iinfo(dtype).min - centre), abs(np.iinfo(dtype).max - centre))

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
+from benchmarks.data import formats
 from benchmarks.data.formats import (
     DTYPES,
     HDF5_DISTANCES,
@@ -15,6 +16,7 @@ from benchmarks.data.formats import (
     hdf5_distance,
     locate,
     open_hdf5,
+    rows_of,
     write_npy,
 )
 from benchmarks.errors import UserError
@@ -123,6 +125,11 @@ def test_wrong_suffix_is_told_by_the_size(tmp_path, refusal, kind, dtype):
         ("a.FBIN", "fbin"),
         ("a.b.u8bin", "u8bin"),
         ("a.i8bin", "i8bin"),
+        ("a.fvecs", "fvecs"),
+        ("a.bvecs", "bvecs"),
+        ("a.ivecs", "ivecs"),
+        ("a.ibin", "ibin"),
+        ("a.Parquet", "parquet"),
         ("a.hdf5", "hdf5"),
         ("a.h5", "hdf5"),
     ],
@@ -183,6 +190,7 @@ def test_converted_to_what_can_be_mapped(tmp_path, kind, change, dtype):
     [
         {"compression": "gzip"},
         {"chunks": (2, 3)},
+        {"chunks": (2, 1), "compression": "gzip"},
         {"shuffle": True, "compression": "lzf"},
         {"fletcher32": True},
         {"maxshape": (None, 3)},
@@ -191,7 +199,9 @@ def test_converted_to_what_can_be_mapped(tmp_path, kind, change, dtype):
     ],
     ids=str,
 )
-def test_chunked_hdf5(tmp_path, options):
+@pytest.mark.parametrize("block_bytes", [1, 1 << 20])
+def test_chunked_hdf5(tmp_path, monkeypatch, options, block_bytes):
+    monkeypatch.setattr(formats, "BLOCK_BYTES", block_bytes)
     rows = some("float32")
     with h5py.File(tmp_path / "a.hdf5", "w") as file:
         file.create_dataset("train", data=rows, **options)
@@ -225,10 +235,70 @@ def test_hdf5_in_another_file_is_refused(tmp_path, monkeypatch, refusal, kind):
     assert "another file" in refusal(read, tmp_path / "a.hdf5", "hdf5")
 
 
-def test_several_blocks_are_converted(tmp_path):
+def test_several_blocks_are_converted(tmp_path, monkeypatch):
+    monkeypatch.setattr(formats, "BLOCK_BYTES", 1 << 17)
     rows = np.arange(2 * 70_001, dtype="f8").reshape(70_001, 2)
     found = read(write(tmp_path / "a.npy", "npy", rows), "npy")
     np.testing.assert_array_equal(found.open(), rows.astype("f4"))
+
+
+VECS = {"fvecs": "float32", "bvecs": "uint8"}
+
+
+def vecs(path, rows: np.ndarray, dimensions=None):
+    """A file of the texmex family, each row with its dimension in front."""
+    records = np.zeros(len(rows), [("dimension", "<i4"), ("row", rows.dtype.newbyteorder("<"), rows.shape[1])])
+    records["dimension"], records["row"] = rows.shape[1] if dimensions is None else dimensions, rows
+    path.write_bytes(records.tobytes())
+    return path
+
+
+@pytest.mark.parametrize(("kind", "dtype"), VECS.items())
+@pytest.mark.parametrize("shape", [(1, 1), (5, 3), (3, 128)])
+def test_texmex_files_are_converted(tmp_path, kind, dtype, shape):
+    rows = some(dtype, shape)
+    path = vecs(tmp_path / f"a.{kind}", rows)
+    found = read(path, kind)
+    assert (found.rows, found.dimension, found.dtype) == (*shape, dtype) and found.path.name == "converted.npy"
+    assert rows_of(path, kind) == shape[0]
+    np.testing.assert_array_equal(found.open(), rows)
+
+
+def test_a_texmex_file_of_several_blocks(tmp_path, monkeypatch, refusal):
+    monkeypatch.setattr(formats, "BLOCK_BYTES", 16 * 4)
+    rows = some("float32", (11, 3))
+    np.testing.assert_array_equal(read(vecs(tmp_path / "a.fvecs", rows), "fvecs").open(), rows)
+    for row in (0, 6, 10):
+        dimensions = np.full(11, 3)
+        dimensions[row] = 4
+        message = refusal(read, vecs(tmp_path / "a.fvecs", rows, dimensions), "fvecs")
+        assert "a.fvecs: " in message and (row == 0 or f"row {row} says that it has 4 dimensions" in message)
+
+
+@pytest.mark.parametrize(("kind", "dtype"), VECS.items())
+def test_every_truncation_of_a_texmex_file_is_refused_or_ends_at_a_row(tmp_path, refusal, kind, dtype):
+    rows = some(dtype)
+    path = vecs(tmp_path / f"a.{kind}", rows)
+    whole, record = path.read_bytes(), 4 + rows[0].nbytes
+    for size in range(len(whole)):
+        path.write_bytes(whole[:size])
+        if size % record or not size:
+            assert str(path) in refusal(read, path, kind)
+        else:
+            np.testing.assert_array_equal(read(path, kind).open(), rows[: size // record])
+
+
+@pytest.mark.parametrize("dimension", [0, -1, 2**31 - 1])
+def test_a_texmex_file_of_an_impossible_dimension(tmp_path, refusal, dimension):
+    assert (
+        "dimensions" in refusal(read, vecs(tmp_path / "a.fvecs", some("float32"), dimension), "fvecs") or dimension > 0
+    )
+
+
+@pytest.mark.parametrize("kind", ["ibin", "ivecs"])
+def test_ids_are_no_vectors(tmp_path, refusal, kind):
+    (tmp_path / f"a.{kind}").write_bytes(bin_bytes(some("int32")))
+    assert "holds ids" in refusal(read, tmp_path / f"a.{kind}", kind)
 
 
 # --- what is refused -----------------------------------------------------------------------------------------------

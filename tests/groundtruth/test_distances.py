@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from sklearn.metrics import pairwise_distances
 
 from benchmarks.groundtruth.distances import DISTANCES, Scores, exact_distances
+from benchmarks.groundtruth.rows import Rows
 
 METRICS = {"l2": "sqeuclidean", "cosine": "cosine"}
 
@@ -145,11 +146,11 @@ def test_the_bound_holds_for_every_row(distance, offset, scale, query_scale, far
     base[200:] = np.nextafter(base[1], toward)  # a unit in the last place from each other
     base[::50] = 0
     queries = ((rng.standard_normal((20, 24)) + offset + far) * query_scale).astype(np.float32)
-    scores = Scores(base, distance)
+    scores = Scores(Rows(base), Rows(queries), distance)
     with np.errstate(all="ignore"):
-        (_, tile, largest), *rest = scores.tiles(base)
-        assert not rest
-        block = scores.queries(queries) @ tile.T
+        tile, terms, largest = scores.encode(base)
+        coded, factors = scores.queries(queries)
+        block = coded @ tile.T + factors[:, None] * terms
         near = exact_distances(base, queries, np.tile(np.arange(400), (20, 1)), distance)
         ruled_out = 0
         for j in range(400):

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from sklearn.neighbors import NearestNeighbors
 
-from benchmarks.groundtruth import distances, exact
+from benchmarks.groundtruth import exact
 from benchmarks.groundtruth.distances import DISTANCES
 from benchmarks.groundtruth.exact import exact_neighbors
 
@@ -209,10 +209,12 @@ def test_threads_and_slices_change_nothing(distance, monkeypatch):
     base, queries = duplicates()
     queries = np.concatenate([queries, normal(82, 1200, 20)])
     one = exact_neighbors(base, queries, distance, 30)
-    monkeypatch.setattr(exact, "SLICE_ELEMENTS", 1)
+    monkeypatch.setattr(exact, "PART_BYTES", 1)
+    monkeypatch.setattr(exact, "LEAST_ROWS", 700)
     monkeypatch.setattr(exact, "PENDING_PAIRS", 200)
     monkeypatch.setattr(exact, "PAIR_ELEMENTS", 1000)
-    monkeypatch.setattr(distances, "TILE_ELEMENTS", 7000)
+    monkeypatch.setattr(exact, "TILE_ROWS", 350)
+    monkeypatch.setattr(exact, "BLOCK_QUERIES", 47)
     three = exact_neighbors(base, queries, distance, 30, threads=3)
     np.testing.assert_array_equal(three.neighbors, one.neighbors)
     np.testing.assert_array_equal(three.distances, one.distances)
@@ -245,12 +247,12 @@ def test_an_interrupted_progress_stops_the_workers(monkeypatch):
             raise Interrupt
 
     tiles = []
-    original = exact._products
-    monkeypatch.setattr(exact, "_products", lambda *pair: tiles.append(1) or original(*pair))
+    original = exact.select
+    monkeypatch.setattr(exact, "select", lambda *arguments: tiles.append(1) or original(*arguments))
     base, queries = normal(85, 40_000, 64), normal(86, 20_000, 64)  # seconds of work
     with pytest.raises(Interrupt):
         exact_neighbors(base, queries, "l2", 10, threads=2, progress=stop)
-    assert len(tiles) < 0.5 * (40_000 / distances.TILE_ROWS) * (20_000 / 2500)
+    assert len(tiles) < 0.5 * (40_000 / exact.TILE_ROWS) * (20_000 / exact.BLOCK_QUERIES)
 
 
 @pytest.mark.parametrize("distance", ["l2", "cosine"])
