@@ -146,6 +146,8 @@ class DatasetCard(Strict):
             raise ValueError("truth goes with queries from a source: it belongs to these and no others")
         if any(source.made for source in self.sources()) != (self.recipe is not None):
             raise ValueError("recipe and made go together")
+        if self.truth is not None and self.truth.made:
+            raise ValueError("a recipe makes vectors; truth is computed from them, or comes from elsewhere")
         return self
 
     def sources(self) -> list[Source]:

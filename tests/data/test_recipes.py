@@ -15,6 +15,7 @@ from benchmarks.cards import DatasetCard, Recipe, load_dataset_card
 from benchmarks.data.prepare import prepare
 from benchmarks.data.recipes import RECIPES, icons, pictures, words
 from benchmarks.data.recipes.kitchen import Kitchen, needed
+from benchmarks.data.verify import OK, verify
 from benchmarks.errors import UserError
 from benchmarks.paths import DATASETS
 from benchmarks.progress import Progress
@@ -87,6 +88,14 @@ def test_a_recipe_is_made_once_for_all_cards_that_say_the_same(cooked, ready):
     assert (one.n, one.nq, other.n, other.nq) == (20, 3, 15, 5) and cooked == [0]
     assert ready(recipe={"seed": 1}).base_check != one.base_check and cooked == [0, 1]
     assert ready(recipe={"parameters": {"rows": 9}}).n == 9 and cooked == [0, 1, 0]
+
+
+@pytest.mark.parametrize("queries", [{"made": "queries"}, {"held_out": 5}])
+def test_what_a_recipe_made_is_verified_like_any_other(cooked, tmp_path, queries):
+    fields = {"base": {"made": "base"}, "queries": queries, "recipe": {"name": "tiny"}}
+    card = DatasetCard(name="tiny", directory=tmp_path, title="x", distance="l2", **fields)
+    findings = list(verify(card, tmp_path / "cache", 10, 1, Progress()))
+    assert {finding.level for finding in findings} == {OK} and "base norms" in {finding.check for finding in findings}
 
 
 def test_what_a_recipe_made_is_made_again_where_it_is_asked_for_or_gone(cooked, ready):
@@ -303,8 +312,8 @@ def test_whole_small_sets_are_held_out(monkeypatch):
 
 
 def test_a_query_has_words_and_a_name_of_its_own():
-    texts = [["a"], ["b", "a"], ["?"], ["a"], ["b", "a"], ["b"]]
-    assert icons._with_own_words(np.array([1, 2, 3, 4, 5]), texts, {"a": 0, "b": 1}).tolist() == [1, 3, 5]
+    texts = [["a"], ["b", "a"], ["?"], ["a"], ["a", "b"], ["b"], ["b", "?"]]
+    assert icons._with_own_words(np.arange(1, 7), texts, {"a", "b"}).tolist() == [1, 3, 5]
 
 
 def test_the_fit_finds_what_two_sides_share():

@@ -47,7 +47,7 @@ def icons(kitchen: Kitchen, wanted: str, seed: int, *, dimension: int, held_out:
         wanted: one of the arrays; those of its type are made with it.
         seed: of the choice of the sets that are held out.
         dimension: of the space of images and texts.
-        held_out: at least so many icons; those with another's name, or of no word with a vector, are no queries.
+        held_out: at least so many icons; those whose words with a vector are none, or another's, are no queries.
         ridge: added to both covariances, as a share of their mean variance.
     """
     drawings, names = _drawn(kitchen)
@@ -108,11 +108,12 @@ def _hold_out(sets: list[str], at_least: int, seed: int) -> np.ndarray:
 
 
 def _with_own_words(rows: np.ndarray, texts: list[list[str]], known: Container[str]) -> np.ndarray:
-    """Those whose name no earlier one has, and has a word that is known."""
+    """Those whose name has words that are known, and not the same ones as an earlier name in whatever order."""
     first = {}
     for row in rows:
-        if any(word in known for word in texts[row]):
-            first.setdefault(" ".join(texts[row]), row)
+        words = frozenset(word for word in texts[row] if word in known)
+        if words:
+            first.setdefault(words, row)
     return np.array(list(first.values()))
 
 
