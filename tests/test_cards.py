@@ -74,7 +74,7 @@ def test_dataset_sources_are_pinned(dataset_card):
             assert url.startswith(("https://", "http://"))
         assert not source.path or (dataset_card.directory / source.path).is_file()
         name = (source.member or source.url or source.path or "").rsplit("/", 1)[-1]
-        assert source.format or Path(name).suffix in SUFFIXES
+        assert source.made or source.format or Path(name).suffix in SUFFIXES
 
 
 PAPER = {
@@ -386,6 +386,19 @@ GENERATOR = {"name": "gaussian-clusters", "rows": 10, "queries": 2}
         (
             {"base": {"path": "a.npy"}, "queries": {"held_out": 1}, "truth": {"path": "gt.ibin"}},
             "truth goes with queries from a source",
+        ),
+        ({"base": {"made": "base"}, "queries": {"held_out": 1}}, "recipe and made go together"),
+        (
+            {"base": {"path": "a.npy"}, "queries": {"held_out": 1}, "recipe": {"name": "x"}},
+            "recipe and made go together",
+        ),
+        (
+            {
+                "base": {"made": "base"},
+                "queries": {"held_out": 1},
+                "recipe": {"name": "x", "sources": {"a": {"path": "a"}}},
+            },
+            "packages and addresses",
         ),
     ],
 )

@@ -178,13 +178,13 @@ def test_an_adapter_that_is_edited_meanwhile(hostile, tmp_path, monkeypatch):
 
 def test_base_that_is_edited_meanwhile(tmp_path, monkeypatch):
     options = write_data(tmp_path, gaussian(200), gaussian(20, seed=1))
-    exact = cache.exact_neighbors
+    exact = cache.exact_truths
 
     def meanwhile(*arguments, **more):
         np.memmap(tmp_path / "tiny.fbin", "f4", "r+", 8)[:] = 1
         return exact(*arguments, **more)
 
-    monkeypatch.setattr(cache, "exact_neighbors", meanwhile)
+    monkeypatch.setattr(cache, "exact_truths", meanwhile)
     finished = call(truth.main, *options)
     assert finished.code == 2 and "tiny.fbin: was changed" in finished.err
     assert not list((tmp_path / "data").glob("truth/*"))
@@ -203,9 +203,9 @@ def test_truth_under_the_name_of_another(tmp_path):
     options = write_data(tmp_path, gaussian(200), gaussian(20, seed=1))
     folder = tmp_path / "data" / "truth"
     assert call(truth.main, *options, "--distance", "l2").code == 0
-    [l2] = folder.iterdir()
+    [l2] = {*folder.iterdir()} - {*folder.glob("*.difficulty.hdf5")}
     assert call(truth.main, *options, "--distance", "ip", "--out", tmp_path / "ip.hdf5").code == 0
-    [ip] = {*folder.iterdir()} - {l2}
+    [ip] = {*folder.iterdir()} - {*folder.glob("*.difficulty.hdf5")} - {l2}
     shutil.copy(l2, ip)
     assert call(truth.main, *options, "--distance", "ip", "--out", tmp_path / "again.hdf5").code == 0
     with h5py.File(tmp_path / "ip.hdf5") as one, h5py.File(tmp_path / "again.hdf5") as two:

@@ -4,7 +4,8 @@ from benchmarks.cli.common import Parser, add_data_options, folder, guarded, pos
 from benchmarks.cli.groundtruth import add_truth_option, find_truth, require_truth
 from benchmarks.data.prepare import prepare, resolve_dataset
 from benchmarks.errors import UserError
-from benchmarks.groundtruth.cache import write_truth
+from benchmarks.groundtruth.cache import ground_truths, query_difficulty, write_truth
+from benchmarks.groundtruth.distances import DISTANCES
 from benchmarks.hardware import place_here
 from benchmarks.progress import Progress
 
@@ -18,8 +19,12 @@ def run(options) -> int:
     require_truth(options.supplied_truth, card)
     dataset = prepare(card, options.data_dir, Progress())
     where = options.data_dir, threads, Progress(), options.scheduler
-    truth = find_truth(options.supplied_truth, card, dataset, options.k, *where)
-    width = min(options.k, dataset.n)
+    k = max(options.k)
+    found = {}
+    if options.also or len(options.k) > 1:
+        found = ground_truths(dataset, list(dict.fromkeys([dataset.distance, *options.also])), options.k, *where)
+    truth = find_truth(options.supplied_truth, card, dataset, k, *where)
+    width = min(k, dataset.n)
     facts = {
         "dataset": dataset.name,
         "distance": dataset.distance,
@@ -33,6 +38,10 @@ def run(options) -> int:
         f"{dataset.name}: exact top {width} of {dataset.nq:,} queries among {dataset.n:,} vectors: "
         f"{options.out or truth.path}"
     )
+    for (distance, other), more in found.items():
+        if more.path != truth.path:
+            print(f"{dataset.name}: {distance}, exact top {min(other, dataset.n)}: {more.path}")
+    print(query_difficulty(dataset, truth, threads).describe())
     return 0
 
 
@@ -46,7 +55,21 @@ def main(argv: list[str] | None = None) -> None:
     )
     add_data_options(parser)
     add_truth_option(parser)
-    parser.add_argument("--k", type=positive, default=100, help="neighbours per query (default: 100)")
+    parser.add_argument(
+        "--k",
+        type=positive,
+        nargs="+",
+        default=[100],
+        help="neighbours per query (default: 100); of several the largest is written to --out, and all are cached",
+    )
+    parser.add_argument(
+        "--also",
+        nargs="+",
+        choices=DISTANCES,
+        default=[],
+        metavar="DISTANCE",
+        help=f"cache the ground truth of other distances too, from the same pass over the base: {', '.join(DISTANCES)}",
+    )
     parser.add_argument("--out", type=folder, metavar="FILE", help="where to write (default: only the cache)")
     parser.add_argument("--threads", type=positive, help="threads (default: all, at most 64)")
     parser.add_argument(

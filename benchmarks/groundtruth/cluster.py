@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from time import monotonic, sleep
+from urllib.parse import urlsplit
 
 import numpy as np
 from threadpoolctl import threadpool_limits
@@ -175,17 +176,36 @@ def _connected(address: str) -> Iterator:
         from distributed import CancelledError, Client
     except ImportError:
         raise UserError(f"--scheduler: Dask is not installed here; {INSTALL}") from None
+    silent = UserError(f"--scheduler: no Dask scheduler answers at {address} within {CONNECT_SECONDS} s")
+    # Tried first: Dask's client waits for ever for something else that listens there, whatever its timeout.
+    host, port = _host_and_port(address)
+    try:
+        with socket.create_connection((host, port), CONNECT_SECONDS) as connection:
+            if address.startswith("tcp:") and not connection.recv(1):  # a scheduler speaks first, but for TLS
+                raise OSError
+    except OSError:
+        raise silent from None
     logging.getLogger("distributed").setLevel(logging.CRITICAL)  # a lost connection is told once, and by us
     try:
         client = Client(address, timeout=CONNECT_SECONDS, set_as_default=False)
     except (OSError, ValueError, TimeoutError):
-        raise UserError(f"--scheduler: no Dask scheduler answers at {address} within {CONNECT_SECONDS} s") from None
+        raise silent from None
     try:
         yield client
     except (OSError, TimeoutError, CancelledError) as error:
         raise UserError(f"--scheduler: {address} was lost ({error or type(error).__name__}); run again") from None
     finally:
         client.close(timeout=CONNECT_SECONDS)
+
+
+def _host_and_port(address: str) -> tuple[str, int]:
+    try:
+        parts = urlsplit(address)
+        if parts.scheme in ("tcp", "tls") and parts.hostname and parts.port:
+            return parts.hostname, parts.port
+    except ValueError:
+        pass  # no such port
+    raise UserError(f"--scheduler: '{address}' is no address like tcp://HOST:8786")
 
 
 class _Waited:

@@ -17,7 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
-from benchmarks.groundtruth.kernels import centred, normalised, norms
+from benchmarks.groundtruth.kernels import centred, gathered, normalised, norms
 from benchmarks.groundtruth.rows import Rows, as_rows
 
 DISTANCES = ("l2", "ip", "cosine")
@@ -58,7 +58,7 @@ def exact_distances(
     def fill(part: range) -> None:
         for start in part:
             block = slice(start, start + rows)
-            wide = queries[block].astype(np.float64)[:, None, :]
+            wide = queries[block].astype(np.float64)
             for left in range(0, ids.shape[1], columns):
                 cell = (block, slice(left, left + columns))
                 result[cell] = _gathered(base, wide, ids[cell], distance)
@@ -101,8 +101,12 @@ def check_distance(distance: str) -> None:
 
 def _gathered(base: Rows, wide: np.ndarray, ids: np.ndarray, distance: str) -> np.ndarray:
     """Distances of the block; an id of -1 reads row 0, to be overwritten by the caller."""
-    rows = base.take(ids.ravel()).astype(np.float64)
-    return row_distances(rows.reshape(*ids.shape, base.shape[1]), wide, distance)
+    if distance == "cosine":
+        rows = base.take(ids.ravel()).astype(np.float64)
+        return row_distances(rows.reshape(*ids.shape, base.shape[1]), wide[:, None], distance)
+    terms = np.empty((*ids.shape, base.shape[1]))
+    gathered(base.mapped(), ids, wide, distance == "l2", terms)
+    return terms.sum(axis=-1) if distance == "l2" else 0.0 - terms.sum(axis=-1)
 
 
 class Scores:
@@ -171,13 +175,13 @@ class Scores:
             coded = np.empty(block.shape, np.float32) if coded is None else coded[: len(block)]
             self._centred(block, coded, terms)
         terms += np.float32(self.tiny)
-        zero = np.isnan(terms) if self.distance == "cosine" else np.zeros(len(block), bool)
-        terms[zero] = self.wide_centre @ self.wide_centre
+        if self.distance == "cosine":
+            zero = np.isnan(terms)
+            terms[zero] = 1 + self.wide_centre @ self.wide_centre  # not less than their |b|^2
         largest = float(np.sqrt(terms.max())) * (1 + self.error)
         if self.distance == "ip":
             np.sqrt(terms, out=terms)
         else:
-            terms[zero] += 1
             terms *= np.float32((1 - 4 * self.error) / -2)
         return coded, terms, largest
 

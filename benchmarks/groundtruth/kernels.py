@@ -7,18 +7,41 @@ import numba
 import numpy as np
 
 CHUNK = 64  # scores that are compared at once
+LOOSE = {"reassoc", "contract"}  # float32 sums in the order that is fastest, which the bounds allow
 
 
-def compiled(function):
+def compiled(**options):
     """Keep the compiled code beside the module, or in the user's cache; where neither can be written, in memory."""
-    options = {"nogil": True, "fastmath": {"reassoc", "contract"}, "error_model": "numpy"}
-    try:
-        return numba.njit(cache=True, **options)(function)
-    except RuntimeError:
-        return numba.njit(**options)(function)
+
+    def decorate(function):
+        try:
+            return numba.njit(nogil=True, error_model="numpy", cache=True, **options)(function)
+        except RuntimeError:
+            return numba.njit(nogil=True, error_model="numpy", **options)(function)
+
+    return decorate
 
 
-@compiled
+@compiled()
+def gathered(rows, ids, queries, differences, out):
+    """Write to out (q, k, d) the products, or the squared differences, of the rows that are named with their query.
+
+    Each is rounded by itself, in float64. An id of -1 stands for 0.
+    """
+    for i in range(len(ids)):
+        query = queries[i]
+        for j in range(ids.shape[1]):
+            row, to = rows[max(0, ids[i, j])], out[i, j]
+            if differences:
+                for k in range(len(query)):
+                    difference = np.float64(row[k]) - query[k]
+                    to[k] = difference * difference
+            else:
+                for k in range(len(query)):
+                    to[k] = np.float64(row[k]) * query[k]
+
+
+@compiled(fastmath=LOOSE)
 def norms(rows, squares):
     """Write squared norms in float32."""
     for i in range(len(rows)):
@@ -28,7 +51,7 @@ def norms(rows, squares):
         squares[i] = square
 
 
-@compiled
+@compiled(fastmath=LOOSE)
 def centred(rows, centre, out, squares):
     """Write rows less the centre, and their squared norms, in float32."""
     for i in range(len(rows)):
@@ -40,7 +63,7 @@ def centred(rows, centre, out, squares):
         squares[i] = square
 
 
-@compiled
+@compiled(fastmath=LOOSE)
 def normalised(rows, centre, out, squares):
     """The same for rows divided by their norms, in float64 up to the difference; the square of zeros is NaN."""
     for i in range(len(rows)):
@@ -56,7 +79,7 @@ def normalised(rows, centre, out, squares):
         squares[i] = square if norm > 0 else np.nan
 
 
-@compiled
+@compiled(fastmath=LOOSE)
 def select(products, terms, factors, first, threshold, best, ids):
     """Take the scores of base rows from `first` on that are above the threshold of their query.
 
@@ -86,7 +109,17 @@ def select(products, terms, factors, first, threshold, best, ids):
                         limit[j] = max(limit[j], best[start + j, 0])
 
 
-@compiled
+@compiled()
+def merge_heaps(best, ids, more_best, more_ids):
+    """Put the candidates of (q, keep) heaps into others of that shape; ids that are -1 are none."""
+    for i in range(len(best)):
+        for j in range(best.shape[1]):
+            score, number = more_best[i, j], more_ids[i, j]
+            if number >= 0 and (score > best[i, 0] or (score == best[i, 0] and number < ids[i, 0])):
+                _replace_worst(best[i], ids[i], score, number)
+
+
+@compiled(fastmath=LOOSE)
 def _replace_worst(best, ids, score, number):
     at = 0
     while True:

@@ -51,17 +51,24 @@ class Rows:
                     at, rest = at + read, rest[read:]
                 yield start, block
 
-    def take(self, ids: np.ndarray) -> np.ndarray:
-        """Return the rows (len(ids), d); an id of -1 stands for 0.
+    def read(self, rows: range) -> np.ndarray:
+        """Consecutive rows. Raises UserError if the file was cut short."""
+        return next(self.blocks(rows, len(rows)))[1]
 
-        Of a file they are mapped: a read of each would take longer than its distances. The size is looked at first, so
-        only a cut within the next millisecond could end the process.
+    def mapped(self) -> np.ndarray:
+        """All rows, for those that are far between: a read of each would take longer than its distances.
+
+        The size of a file is looked at first, so only a cut within the next millisecond could end the process.
 
         Raises:
             UserError: the file was cut short.
         """
         self._require_whole()
-        return self.array.take(ids, axis=0, mode="clip")
+        return self.array
+
+    def take(self, ids: np.ndarray) -> np.ndarray:
+        """Return the rows (len(ids), d) from `mapped`; an id of -1 stands for 0."""
+        return self.mapped().take(ids, axis=0, mode="clip")
 
     def _require_whole(self) -> None:
         if self.file is None:

@@ -168,7 +168,7 @@ def test_an_interrupted_download_leaves_nothing_that_looks_complete(server, get,
 
     url = server.put("/a.npy", CONTENT)
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr("benchmarks.data.fetch._check", interrupted)
+        patch.setattr("benchmarks.data.fetch.check_file", interrupted)
         get(url=url)
     assert {path.name for path in files_in(tmp_path / "cache")} == {"data", "state.json"}
     server.stop_after(None)

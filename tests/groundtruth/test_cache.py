@@ -6,7 +6,7 @@ import pytest
 
 from benchmarks.groundtruth import cache
 from benchmarks.groundtruth.cache import depth_for, ground_truth, truth_key, write_truth
-from benchmarks.groundtruth.exact import exact_neighbors
+from benchmarks.groundtruth.exact import exact_neighbors, exact_truths
 from benchmarks.progress import Progress
 
 RANDOM = np.random.default_rng(0)
@@ -23,11 +23,11 @@ def computed(monkeypatch):
     """Depths that were really computed."""
     depths = []
 
-    def counting(base, queries, distance, depth, **options):
+    def counting(base, queries, distances, depth, **options):
         depths.append(depth)
-        return exact_neighbors(base, queries, distance, depth, **options)
+        return exact_truths(base, queries, distances, depth, **options)
 
-    monkeypatch.setattr(cache, "exact_neighbors", counting)
+    monkeypatch.setattr(cache, "exact_truths", counting)
     return depths
 
 
@@ -90,9 +90,9 @@ def test_the_key_ignores_the_name(dataset):
     assert truth_key(dataset.model_copy(update={"name": "other"}), 100) == truth_key(dataset, 100)
 
 
-def test_nothing_but_the_file_is_left(truth_of, tmp_path):
+def test_nothing_but_the_truth_and_the_difficulty_is_left(truth_of, tmp_path):
     path = truth_of().path
-    assert [item for item in tmp_path.rglob("*") if item.is_file()] == [path]
+    assert {item for item in tmp_path.rglob("*") if item.is_file()} == {path, path.with_suffix(".difficulty.hdf5")}
 
 
 def cut(path, size):

@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -165,12 +166,29 @@ def test_without_dask(dataset, monkeypatch, refusal):
     assert "pip install -e '.[cluster]'" in line
 
 
-@pytest.mark.parametrize("address", ["tcp://127.0.0.1:1", "127.0.0.1:1", "nonsense", "http://127.0.0.1:1", "tcp://"])
-def test_no_scheduler(dataset, monkeypatch, refusal, address):
+@pytest.mark.parametrize(
+    "address", ["127.0.0.1:1", "nonsense", "http://a:1", "tcp://", "tcp://a", "tcp://a:b", "tcp://[1"]
+)
+def test_no_address(dataset, refusal, address):
+    pytest.importorskip("distributed")
+    line = refusal(cluster_neighbors, address, dataset.base, dataset.queries, "l2", 100)
+    assert f"'{address}' is no address like tcp://HOST:8786" in line
+
+
+@pytest.mark.parametrize("address", ["tcp://127.0.0.1:1", "tcp://no.such.host.invalid:8786"])
+def test_no_scheduler(dataset, refusal, address):
+    pytest.importorskip("distributed")
+    line = refusal(cluster_neighbors, address, dataset.base, dataset.queries, "l2", 100)
+    assert f"no Dask scheduler answers at {address} within" in line
+
+
+def test_something_else_listens(dataset, refusal, monkeypatch):
     pytest.importorskip("distributed")
     monkeypatch.setattr(cluster, "CONNECT_SECONDS", 0.5)
-    line = refusal(cluster_neighbors, address, dataset.base, dataset.queries, "l2", 100)
-    assert f"no Dask scheduler answers at {address}" in line
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        address = f"tcp://127.0.0.1:{server.getsockname()[1]}"
+        line = refusal(cluster_neighbors, address, dataset.base, dataset.queries, "l2", 100)
+    assert f"no Dask scheduler answers at {address} within 0.5 s" in line
 
 
 def test_threads_are_those_of_the_cluster(dataset):

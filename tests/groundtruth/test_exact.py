@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from sklearn.neighbors import NearestNeighbors
 
-from benchmarks.groundtruth import exact
+from benchmarks.groundtruth import exact, scan, search
 from benchmarks.groundtruth.distances import DISTANCES
 from benchmarks.groundtruth.exact import exact_neighbors
 
@@ -209,12 +209,12 @@ def test_threads_and_slices_change_nothing(distance, monkeypatch):
     base, queries = duplicates()
     queries = np.concatenate([queries, normal(82, 1200, 20)])
     one = exact_neighbors(base, queries, distance, 30)
-    monkeypatch.setattr(exact, "PART_BYTES", 1)
-    monkeypatch.setattr(exact, "LEAST_ROWS", 700)
-    monkeypatch.setattr(exact, "PENDING_PAIRS", 200)
-    monkeypatch.setattr(exact, "PAIR_ELEMENTS", 1000)
-    monkeypatch.setattr(exact, "TILE_ROWS", 350)
-    monkeypatch.setattr(exact, "BLOCK_QUERIES", 47)
+    monkeypatch.setattr(scan, "PENDING_PAIRS", 200)
+    monkeypatch.setattr(scan, "PAIR_ELEMENTS", 1000)
+    monkeypatch.setattr(exact, "SETTLE_QUERIES", 31)
+    monkeypatch.setattr(exact, "BLOCK_QUERIES", 21)
+    for name, value in (("PART_BYTES", 1), ("LEAST_ROWS", 700), ("TILE_ROWS", 350), ("BLOCK_QUERIES", 47)):
+        monkeypatch.setattr(search, name, value)
     three = exact_neighbors(base, queries, distance, 30, threads=3)
     np.testing.assert_array_equal(three.neighbors, one.neighbors)
     np.testing.assert_array_equal(three.distances, one.distances)
@@ -247,18 +247,18 @@ def test_an_interrupted_progress_stops_the_workers(monkeypatch):
             raise Interrupt
 
     tiles = []
-    original = exact.select
-    monkeypatch.setattr(exact, "select", lambda *arguments: tiles.append(1) or original(*arguments))
+    original = search.select
+    monkeypatch.setattr(search, "select", lambda *arguments: tiles.append(1) or original(*arguments))
     base, queries = normal(85, 40_000, 64), normal(86, 20_000, 64)  # seconds of work
     with pytest.raises(Interrupt):
         exact_neighbors(base, queries, "l2", 10, threads=2, progress=stop)
-    assert len(tiles) < 0.5 * (40_000 / exact.TILE_ROWS) * (20_000 / exact.BLOCK_QUERIES)
+    assert len(tiles) < 0.5 * (40_000 / search.TILE_ROWS) * (20_000 / search.BLOCK_QUERIES)
 
 
 @pytest.mark.parametrize("distance", ["l2", "cosine"])
 @pytest.mark.parametrize("copies", [False, True])  # a third of the rows equal: the float64 pass has to run
 def test_memory_does_not_grow_with_the_base(distance, copies, tmp_path, monkeypatch):
-    monkeypatch.setattr(exact, "PENDING_PAIRS", 50_000)
+    monkeypatch.setattr(scan, "PENDING_PAIRS", 50_000)
     queries = normal(87, 60, 32)
     if copies:
         queries[:50] = queries[0]
