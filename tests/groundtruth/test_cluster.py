@@ -23,10 +23,6 @@ from tests.harness import call
 
 RANDOM = np.random.default_rng(0)
 
-pytestmark = pytest.mark.skip(
-    reason="Dask's client may wait for ever on what is no scheduler: mended on the branch of issue 4"
-)
-
 
 def vectors(rows: int, dimension: int) -> np.ndarray:
     """Small integers: equal distances abound, within shards and across them."""
