@@ -20,9 +20,22 @@ class Field:
     speed_only: bool = False
 
 
+UNKNOWN = "unknown"  # of imported results: what the other harness does not say
+
+
 def _machine(result: Result) -> str:
     machine = result.record.provenance.machine
-    return f"{machine.cpu} ({machine.logical_cpus} CPUs)"
+    return f"{machine.cpu} ({machine.logical_cpus} CPUs)" if machine else UNKNOWN
+
+
+def _threads(result: Result) -> int | str:
+    threads = result.identity.threads
+    return UNKNOWN if threads is None else threads
+
+
+def in_order(values: Iterable[object]) -> list:
+    """Sorted; `unknown` comes last among numbers."""
+    return sorted(values, key=lambda value: (value == UNKNOWN, value))
 
 
 FIELDS = {
@@ -32,7 +45,7 @@ FIELDS = {
     "distance": Field(lambda result: result.identity.distance, "--distance"),
     "k": Field(lambda result: result.identity.k, "--k"),
     "mode": Field(lambda result: result.identity.mode, "--mode"),
-    "threads": Field(lambda result: result.identity.threads, "--threads"),
+    "threads": Field(_threads, "--threads"),
     "machine": Field(_machine, "--results-dir", speed_only=True),
     "runner": Field(lambda result: result.record.provenance.runner, "--results-dir", speed_only=True),
 }
@@ -118,7 +131,7 @@ def inventory(results: Iterable[Result]) -> str:
         ("threads", FIELDS["threads"].of),
     ):
         counts = Counter(map(of, results))
-        parts.append(f"{name} " + ", ".join(f"{value} ({counts[value]})" for value in sorted(counts)))
+        parts.append(f"{name} " + ", ".join(f"{value} ({counts[value]})" for value in in_order(counts)))
     return "there are: " + "; ".join(parts)
 
 
@@ -145,14 +158,20 @@ def require_alike(results: Sequence[Result], *, speed: bool, mix: bool = False) 
         return None
     if mix:
         return "mixed: " + "; ".join(
-            f"{name} {listed(_short(name, value) for value in sorted(counts))}" for name, counts in unlike.items()
+            f"{name} {listed(_short(name, value) for value in in_order(counts))}" for name, counts in unlike.items()
         )
     found = "; ".join(
-        f"{name} " + ", ".join(f"{_short(name, value)} ({counts[value]} points)" for value in sorted(counts))
+        f"{name} " + ", ".join(f"{_short(name, value)} ({counts[value]} points)" for value in in_order(counts))
         for name, counts in unlike.items()
     )
     flags = listed(dict.fromkeys(FIELDS[name].flag for name in unlike))
-    raise UserError(f"these results differ in {found}; choose with {flags}, or show them together with --mix")
+    imported = sum(result.record.provenance.imported is not None for result in results)
+    where = (
+        f" ({imported} points are imported: other harnesses measured them, elsewhere; --algorithm leaves them out)"
+        if imported
+        else ""
+    )
+    raise UserError(f"these results differ in {found}{where}; choose with {flags}, or show them together with --mix")
 
 
 def _short(name: str, value: object) -> str:
@@ -205,7 +224,7 @@ def describe(results: Sequence[Result]) -> str:
     """`K = 10 · batch mode · 1 thread · n = 1,000 queries`, for the head of a figure."""
     ks = sorted({result.identity.k for result in results})
     modes = sorted({result.identity.mode for result in results})
-    threads = sorted({result.identity.threads for result in results})
+    threads = in_order({_threads(result) for result in results})
     queries = sorted({result.record.nq for result in results})
     plural = "" if threads == [1] else "s"
     return (

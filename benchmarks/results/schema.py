@@ -24,14 +24,15 @@ class Identity(Strict):
     algorithm: str
     build_params: dict[str, Value]
     search_params: dict[str, Value]
-    seed: int
+    seed: int | None = Field(description="None where another harness measured: it does not say")
     k: int
     mode: Literal["batch", "single"]
-    threads: int
+    threads: int | None = Field(description="None where another harness measured: it does not say")
+    source: str | None = Field(None, description="hash of what was imported; None for what was measured here")
 
     def hash(self) -> str:
         """16 hexadecimal digits over the canonical JSON; the data set's name does not count, its content does."""
-        content = self.model_dump(exclude={"dataset"})
+        content = self.model_dump(exclude={"dataset"} if self.source else {"dataset", "source"})
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
 
     def label(self) -> str:
@@ -57,14 +58,29 @@ class Machine(Strict):
     kernel: str
 
 
+class Imported(Strict):
+    """What another harness says of a point that was measured by it. Nothing here was checked by us."""
+
+    harness: str = Field(description="such as ann-benchmarks")
+    file: str = Field(description="the file, relative to what was imported")
+    part: str | None = Field(None, description="the point inside the file, where a file holds several")
+    sha256: str = Field(description="of the file")
+    recounted: bool = Field(
+        description="whether hits were counted by us from its ids; else they are the counts of the other harness, "
+        "by its own rule and ground truth"
+    )
+    attributes: dict[str, Value] = Field({}, description="its own, as it names them; lists as JSON text")
+    notes: list[str] = Field([], description="what cannot be known of it, and what is odd about it")
+
+
 class Provenance(Strict):
     """Where the numbers come from."""
 
-    measured_at: str = Field(description="UTC, ISO 8601, when the point was sealed")
+    measured_at: str = Field(description="UTC, ISO 8601, when the point was sealed; of an imported one, here")
     command: str
     git_revision: str | None
     git_dirty: bool | None
-    runner: str
+    runner: str = Field(description="docker, venv, or imported")
     code_sha256: str = Field(description="of the adapter and its pins; a result of other code is measured again")
     environment: str = Field(description="hash that names the environment of the library")
     machine_profile: str | None = Field(None, description="how the CPUs were chosen; None in results of older versions")
@@ -76,7 +92,8 @@ class Provenance(Strict):
     memory_allowed: list[int] | None = Field(None, description="NUMA nodes")
     memory_policy: str | None = Field(None, description="of the kernel: default, or such as bind:0")
     thread_variables: dict[str, str] = {}
-    machine: Machine
+    machine: Machine | None = Field(description="None where another harness measured: it does not say")
+    imported: Imported | None = Field(None, description="only of a point that another harness measured")
 
 
 class ResultRecord(Strict):
@@ -90,7 +107,10 @@ class ResultRecord(Strict):
     n: int = Field(description="base vectors")
     nq: int = Field(description="queries")
     truth: str = Field(description="key of the ground truth that hits were counted against")
-    repeats: int
+    repeats: int = Field(description="passes over all queries whose times are kept")
+    best_search_seconds: float | None = Field(
+        None, description="the fastest pass, where an imported result knows it and it is not among the repeats"
+    )
     index_dtype: str | None = Field(None, description="of the vectors as the library got them; the data may be another")
     build_seconds: float | None = None
     load_seconds: float | None = Field(None, description="time to load the saved index; None if it was built in place")
