@@ -14,6 +14,7 @@ from typing import Annotated, Any, Literal
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from pydantic import Discriminator, Field, StringConstraints, Tag, field_validator, model_validator
 
+from benchmarks.analysis.target import Target
 from benchmarks.constraints import check_constraint
 from benchmarks.errors import UserError
 from benchmarks.paths import ALGORITHMS, DATASETS
@@ -22,6 +23,7 @@ from benchmarks.yamlfile import Strict, load_yaml
 Distance = Literal["l2", "ip", "cosine"]
 Dtype = Literal["float32", "uint8", "int8"]
 Format = Literal["npy", "fbin", "u8bin", "i8bin", "ibin", "fvecs", "bvecs", "ivecs", "hdf5", "parquet"]
+TextFormat = Literal["jsonl", "csv", "tsv", "parquet", "trec"]
 Value = bool | int | float | str
 
 
@@ -71,6 +73,79 @@ class Source(Strict):
     def taken_rows(self) -> int | None:
         """Rows that a data set gets from it; None where only the file knows."""
         return self.crop_rows or self.rows
+
+
+class TextSource(Source):
+    """Where rows of text come from; `benchmarks.data.texts` says which columns they have."""
+
+    format: TextFormat | None = Field(None, description="by the file's suffix if not given")
+    columns: dict[str, str] = Field({}, description="what the file calls a column, where not by the name used here")
+    header: list[str] | None = Field(None, description="names of the columns of a .csv or .tsv that has no first line")
+
+    @model_validator(mode="after")
+    def _of_text(self):
+        if self.array or self.crop_sha256:
+            raise ValueError("array and crop_sha256 go with vectors, not with text")
+        return self
+
+
+class Encoder(Strict):
+    """What turns text into vectors."""
+
+    name: Literal["minilm-static", "minilm", "sentence-transformers", "openai"] = Field(
+        description="minilm: all-MiniLM-L6-v2 in 8 bits, of a package; minilm-static: its tokens' vectors, averaged, a "
+        "hundred times as fast; sentence-transformers: any of its models; openai: any endpoint with OpenAI's protocol"
+    )
+    model: str | None = Field(None, description="name or path for sentence-transformers, name at an endpoint")
+    url: str | None = Field(None, description="base address of an endpoint, such as http://127.0.0.1:8080/v1")
+    max_tokens: int | None = Field(None, gt=0, description="longer texts are cut")
+    batch: int | None = Field(None, gt=0, description="texts in one call or request")
+    document_prefix: str = Field("", description="put before every document, as some models want it")
+    question_prefix: str = Field("", description="put before every question")
+    titles: bool = Field(True, description="a document is encoded as `title: text`, not as its text alone")
+
+    @model_validator(mode="after")
+    def _fits(self):
+        packaged = self.name.startswith("minilm")
+        if packaged and (self.model or self.batch):
+            raise ValueError(f"{self.name} is a packaged encoder: it takes neither model nor batch")
+        if self.name == "sentence-transformers" and not self.model:
+            raise ValueError("sentence-transformers needs a model")
+        if self.url and self.name != "openai":
+            raise ValueError("url goes with openai")
+        if self.max_tokens and self.name == "openai":
+            raise ValueError("max_tokens goes with encoders on this machine; an endpoint cuts as its server is set up")
+        return self
+
+
+class Retrieval(Strict):
+    """Documents, and questions that are answered from them: what a base vector and a query are of.
+
+    Row i of the base is document i, row j of the queries question j of those that are kept.
+    """
+
+    corpus: TextSource = Field(description="documents: id, text and perhaps title")
+    questions: TextSource = Field(description="questions: text, and perhaps id, answers and gold (ids of documents)")
+    judgments: TextSource | None = Field(None, description="question, document and grade; from 1 on it is gold")
+    gold: Literal["stated", "containing"] = Field(
+        "stated", description="containing: a document is gold if it contains an answer, word for word"
+    )
+    only_answerable: bool = Field(False, description="leave out questions without a gold document")
+    answerable_rows: int | None = Field(None, gt=0, description="so many must be left")
+    encoder: Encoder | None = Field(None, description="makes base and queries; without it the card names them")
+
+    @model_validator(mode="after")
+    def _consistent(self):
+        if self.only_answerable and self.encoder is None:
+            raise ValueError("only_answerable goes with an encoder: vectors that are there already would not match")
+        if self.answerable_rows and not self.only_answerable:
+            raise ValueError("answerable_rows goes with only_answerable")
+        if self.gold == "containing" and self.judgments:
+            raise ValueError("judgments say which documents are gold; gold: containing does too")
+        return self
+
+    def sources(self) -> list[TextSource]:
+        return [item for item in (self.corpus, self.questions, self.judgments) if item is not None]
 
 
 class HeldOut(Strict):
@@ -131,6 +206,7 @@ class DatasetCard(Strict):
     queries: Queries | None = None
     learn: Source | None = Field(None, description="sample of the query distribution, for indexes that train on it")
     truth: Source | None = Field(None, description="supplied neighbours; checked, and used only where asked for")
+    retrieval: Retrieval | None = Field(None, description="the texts behind the vectors, and what encodes them")
     licence: str | None = None
     homepage: str | None = None
     citation: str | None = None
@@ -138,8 +214,13 @@ class DatasetCard(Strict):
 
     @model_validator(mode="after")
     def _origin(self):
-        if (self.generator is None) == (self.base is None):
-            raise ValueError("either base or generator is needed")
+        encoder = self.retrieval.encoder if self.retrieval else None
+        if [self.generator, self.base, encoder].count(None) != 2:
+            raise ValueError("exactly one of base, generator and retrieval.encoder is needed")
+        if encoder and self.queries is not None:
+            raise ValueError("the encoder makes the queries too; leave them out")
+        if self.retrieval and (self.generator or isinstance(self.queries, HeldOut)):
+            raise ValueError("retrieval goes with queries that are questions: not generated, not held out")
         if self.base is not None and self.queries is None:
             raise ValueError("queries are needed: a source, or {held_out: 1000, seed: 0}")
         if self.truth is not None and not isinstance(self.queries, Source):
@@ -151,13 +232,18 @@ class DatasetCard(Strict):
         return self
 
     def sources(self) -> list[Source]:
-        """Where its vectors come from."""
-        return [item for item in (self.base, self.queries, self.learn) if isinstance(item, Source)]
+        """Where its vectors and its texts come from."""
+        vectors = [item for item in (self.base, self.queries, self.learn) if isinstance(item, Source)]
+        return [*vectors, *(self.retrieval.sources() if self.retrieval else [])]
 
     def expected_rows(self) -> tuple[int | None, int | None]:
         """(base rows, queries) as the card states them; None where only the file knows."""
         if self.generator:
             return self.generator.rows, self.generator.queries
+        if self.base is None:
+            texts = self.retrieval
+            kept = texts.answerable_rows if texts.only_answerable else texts.questions.taken_rows
+            return texts.corpus.taken_rows, kept
         base = self.base.taken_rows
         if isinstance(self.queries, HeldOut):
             return (base - self.queries.held_out if base else None), self.queries.held_out
@@ -165,9 +251,10 @@ class DatasetCard(Strict):
 
     def digest(self) -> str:
         """Hash of all that decides which vectors come out."""
-        content = self.model_dump_json(
-            include={"name", "directory", "dtype", "dimension", "generator", "recipe", "base", "queries", "learn"}
-        )
+        fields = {"name", "directory", "dtype", "dimension", "generator", "recipe", "base", "queries", "learn"}
+        if self.retrieval:  # not always: what was prepared before there were texts stays prepared
+            fields.add("retrieval")
+        content = self.model_dump_json(include=fields)
         return hashlib.sha256(content.encode()).hexdigest()
 
 
@@ -222,6 +309,12 @@ class Grid(Strict):
 
     build: dict[str, list[Value]] = {}
     search: dict[str, list[Value]] = {}
+    target: list[Target] = Field([], description="recalls to find, along the monotone parameter, on every build")
+
+    @field_validator("target", mode="before")
+    @classmethod
+    def _targets(cls, value):
+        return [value] if isinstance(value, dict) else value
 
     @field_validator("build", "search", mode="before")
     @classmethod
@@ -257,9 +350,17 @@ class AlgorithmOffer(Strict):
         for constraint in self.constraints:
             check_constraint(constraint, known)
         self.check_grid(self.smoke)
+        if self.smoke.target:
+            raise ValueError("smoke is a sweep of points; a target goes into configs/sweeps")
         if set(self.converts) - set(self.dtypes):
             raise ValueError("converts may name only what dtypes names")
         return self
+
+    @property
+    def monotone(self) -> str | None:
+        """Name of the search parameter that searches more as it grows; None where there is none."""
+        names = (name for name, item in self.parameters.items() if item.monotone and item.stage == "search")
+        return next(names, None)
 
     def check_grid(self, grid: Grid) -> None:
         """Raises ValueError where a grid names an unknown parameter, the wrong stage or a wrong value."""
