@@ -31,6 +31,7 @@ def make_result(
     base: str = "base",
     queries: str = "queries",
     truth: str | None = None,
+    with_truth: bool = True,
     cpu: str = "Toy CPU",
     logical_cpus: int = 8,
     index_bytes: int | None = 100_000,
@@ -44,7 +45,9 @@ def make_result(
         hits: per query, at most min(k, n); default 9 of 10. Its length decides `nq`.
         qps: of the median repeat; the others are 5 % slower and faster.
         base, queries: content that is hashed for `base_sha256` and `queries_sha256`.
-        truth: its key; by default made from base, queries and distance.
+        truth: its key; by default made from base, queries, their number and distance.
+        with_truth: whether the exact neighbours lie beside the result: 0, 1, 2, … at distances 1, 2, 3, … (negative for
+            ip); the answers are the nearest of them, and -1.
     """
     denominator = min(k, n)
     hits = np.full(nq, max(1, denominator * 9 // 10)) if hits is None else np.asarray(hits)
@@ -82,7 +85,7 @@ def make_result(
         reason=reason or (None if ok else f"the worker ended: {status}"),
         n=n,
         nq=nq,
-        truth=truth or sha256(f"{base} {queries} {distance}".encode()).hexdigest()[:16],
+        truth=truth or sha256(f"{base} {queries} {nq} {distance}".encode()).hexdigest()[:16],
         repeats=repeats,
         build_seconds=build_seconds,
         index_bytes=index_bytes,
@@ -94,10 +97,11 @@ def make_result(
     arrays = {}
     if ok:
         answers = np.where(np.arange(k) < hits[:, None], np.arange(k), -1).astype(np.int32)
+        steps = np.arange(k) - float(k) if distance == "ip" else np.arange(k) + 1.0
         seconds = nq / qps * np.linspace(0.95, 1.05, repeats) if repeats > 1 else np.array([nq / qps])
         arrays = {
             "neighbors": answers,
-            "distances": np.zeros((nq, k), np.float32),
+            "distances": np.where(answers >= 0, steps, np.inf).astype(np.float32),
             "hits": hits.astype(np.uint16),
             "hits_tied": np.asarray(hits if hits_tied is None else hits_tied).astype(np.uint16),
             "search_seconds": seconds,
@@ -106,6 +110,10 @@ def make_result(
             spread = np.random.default_rng(seed).lognormal(0, 0.3, (repeats, nq))
             spread *= seconds[:, None] / spread.sum(axis=1, keepdims=True)
             arrays["latency"] = spread.astype(np.float32)
+    if with_truth:
+        exact = np.tile(np.arange(denominator, dtype=np.int32), (nq, 1))
+        nearest = exact - float(k) if distance == "ip" else exact + 1.0
+        store.keep_truth(identity, record.truth, exact, nearest)
     return store.read(store.write(record, arrays))
 
 

@@ -48,13 +48,29 @@ def robustness_of(hits: np.ndarray, delta: Fraction, denominator: int) -> Measur
     return Measured(reached / len(hits), low, high, len(hits))
 
 
-@metric("recall", title="Recall", unit="1", better="higher", kind="quality", interval=True)
+@metric(
+    "recall",
+    title="Recall",
+    unit="1",
+    better="higher",
+    kind="quality",
+    interval=True,
+    per_query=lambda result: result.hits / result.record.denominator,
+)
 def recall(result: Result) -> Measured:
     """Mean over queries of |answer ∩ exact top K| / K, ties broken by the lower id (paper §3); K is n if n < K."""
     return mean_recall(result.hits, result.record.denominator)
 
 
-@metric("recall_tied", title="Recall (ties counted)", unit="1", better="higher", kind="quality", interval=True)
+@metric(
+    "recall_tied",
+    title="Recall (ties counted)",
+    unit="1",
+    better="higher",
+    kind="quality",
+    interval=True,
+    per_query=lambda result: result.hits_tied / result.record.denominator,
+)
 def recall_tied(result: Result) -> Measured:
     """As recall, but an id whose exact distance is at most that of the K-th, up to a relative 1e-6, is a hit too."""
     return mean_recall(result.hits_tied, result.record.denominator)
@@ -67,6 +83,8 @@ def recall_tied(result: Result) -> Measured:
     better="higher",
     kind="quality",
     interval=True,
+    per_query=lambda result, delta: result.hits >= hits_needed(delta, result.record.denominator),
+    share=True,
     delta=parse_delta,
 )
 def robustness(result: Result, delta: Fraction) -> Measured:

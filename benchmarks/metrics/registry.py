@@ -11,8 +11,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
+import numpy as np
+
 from benchmarks.errors import UserError
 from benchmarks.results.store import Result
+
+Kind = Literal["quality", "relevance", "speed", "cost"]
 
 
 @dataclass(frozen=True)
@@ -27,18 +31,23 @@ class Measured:
 
 @dataclass(frozen=True)
 class Definition:
-    """What a metric is. `template` holds its arguments in braces: `robustness-{delta}`."""
+    """What a metric is. `template` holds its arguments in braces: `robustness-{delta}`.
+
+    `per_query` is None where the metric is no mean over queries; with `share` its values are 0 and 1.
+    """
 
     template: str
     title: str
     unit: str
     better: Literal["higher", "lower"]
-    kind: Literal["quality", "speed", "cost"]
+    kind: Kind
     meaning: str
     compute: Callable[..., Measured | None]
     arguments: dict[str, Callable[[str], object]]
     axis: Literal["linear", "log"]
     interval: bool
+    per_query: Callable[..., np.ndarray | None] | None = None
+    share: bool = False
 
 
 @dataclass(frozen=True)
@@ -52,16 +61,24 @@ class Metric:
 
     def compute(self, result: Result) -> Measured | None:
         """The value for one result; None for a failed point, another K, or where it was not measured."""
-        if not result.ok or (self.k is not None and self.k != result.identity.k):
+        return self.definition.compute(result, *self.values) if self._applies(result) else None
+
+    def per_query(self, result: Result) -> np.ndarray | None:
+        """float64 (nq) whose mean is the metric's value; None as for `compute`, or where it is no mean over queries."""
+        if self.definition.per_query is None or not self._applies(result):
             return None
-        return self.definition.compute(result, *self.values)
+        values = self.definition.per_query(result, *self.values)
+        return None if values is None else np.asarray(values, float)
+
+    def _applies(self, result: Result) -> bool:
+        return result.ok and (self.k is None or self.k == result.identity.k)
 
     def title(self, k: int | None = None) -> str:
         """For axes and headings, such as `Robustness-0.1@10` or `QPS [1/s]`."""
         arguments = re.fullmatch(_pattern(self.definition.template), self.name.split("@")[0]).groupdict()
         title = self.definition.title.format(**arguments)
         k = self.k or k
-        if k and self.definition.kind == "quality":
+        if k and self.definition.kind in ("quality", "relevance"):
             title = f"{title}@{k}"
         return title if self.definition.unit == "1" else f"{title} [{self.definition.unit}]"
 
@@ -83,9 +100,11 @@ def metric(
     title: str,
     unit: str,
     better: Literal["higher", "lower"],
-    kind: Literal["quality", "speed", "cost"],
+    kind: Kind,
     axis: Literal["linear", "log"] = "linear",
     interval: bool = False,
+    per_query: Callable[..., np.ndarray | None] | None = None,
+    share: bool = False,
     **arguments: Callable[[str], object],
 ):
     """Register a function (Result, *arguments) → Measured | None; its docstring is the definition that users read.
@@ -95,9 +114,13 @@ def metric(
         title: name on axes and in headings, with the same arguments.
         unit: unit of the value, "1" for a share.
         better: which direction is better.
-        kind: quality is of answers, speed depends on the machine and is not compared across machines, cost is neither.
+        kind: quality is of answers against the exact ones, relevance of answers against what people judged; speed
+            depends on the machine and is not compared across machines, cost is none of them.
         axis: scale of a plot's axis.
         interval: whether the value comes with one.
+        per_query: function (Result, *arguments) → float64 (nq) whose mean is the value, or None; none for what is no
+            mean over queries.
+        share: whether the values per query are 0 and 1, so that their mean is a share of the queries.
         **arguments: parser of each argument, raising ValueError with what is wrong.
     """
 
@@ -113,6 +136,8 @@ def metric(
             arguments,
             axis,
             interval,
+            per_query,
+            share,
         )
         return function
 
@@ -128,6 +153,11 @@ def definitions() -> list[Definition]:
     return list(_DEFINITIONS.values())
 
 
+def _least_open_first(definition: Definition) -> int:
+    """Sort key: `recall-min` and `recall-p{x}` are tried before `recall-{n}`, which would take their names."""
+    return -len(re.sub(r"\{\w+\}", "", definition.template))
+
+
 def parse_metric(name: str) -> Metric:
     """The metric that a name means; `-` and `_` between words are the same.
 
@@ -138,7 +168,7 @@ def parse_metric(name: str) -> Metric:
     if "@" in name and not (suffix.isdecimal() and int(suffix) > 0):
         raise UserError(f"metric '{name}': after @ comes K, a positive number")
     k = int(suffix) if suffix else None
-    for definition in definitions():
+    for definition in sorted(definitions(), key=_least_open_first):
         match = re.fullmatch(_pattern(definition.template), body)
         if match is None:
             continue

@@ -18,6 +18,7 @@ from benchmarks.data.formats import open_hdf5
 from benchmarks.errors import UserError
 from benchmarks.files import write_whole
 from benchmarks.results.schema import Identity, ResultRecord, label
+from benchmarks.results.truths import ResultTruth, find_truth, write_truth
 
 RECORD = "record"
 SHAPES = {  # arrays of a complete point and their shapes
@@ -48,6 +49,21 @@ class Result:
     @property
     def identity(self) -> Identity:
         return self.record.identity
+
+    @cached_property
+    def neighbors(self) -> np.ndarray:
+        """int32 (nq, k): ids as the index returned them, each once; -1 where there is none."""
+        return self.array("neighbors")
+
+    @cached_property
+    def distances(self) -> np.ndarray:
+        """float32 (nq, k): their exact distances, smaller is nearer; infinite where there is none."""
+        return self.array("distances")
+
+    @property
+    def truth(self) -> ResultTruth | None:
+        """The exact top K that the answers were judged by; None, and a warning, where it cannot be found."""
+        return find_truth(self.path.parent.parent, self.record)
 
     @cached_property
     def hits(self) -> np.ndarray:
@@ -129,6 +145,10 @@ class Store:
         write_whole(path, content.getbuffer())
         return path
 
+    def keep_truth(self, identity: Identity, key: str, ids: np.ndarray, distances: np.ndarray) -> Path:
+        """Put the exact neighbours (nq, at least K) beside the results of the identity's data set, if need be."""
+        return write_truth(self.folder / folder_name(identity.dataset), identity, key, ids, distances)
+
     def read(self, path: Path) -> Result:
         """Read and validate one file.
 
@@ -201,5 +221,6 @@ class Store:
 
     def sweep(self) -> None:
         """Remove what an interrupted run left half-written; only while the folder is locked."""
-        for partial in self.folder.glob("*/*/.*.partial"):
-            partial.unlink(missing_ok=True)
+        for pattern in ("*/*/.*.partial", "*/.*.partial"):
+            for partial in self.folder.glob(pattern):
+                partial.unlink(missing_ok=True)

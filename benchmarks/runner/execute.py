@@ -91,6 +91,7 @@ def execute(session: Session) -> list[ResultRecord]:
     for line in [*end_orphans(), *session.runner.clear()]:
         session.observer.cleared(line)
     clear_work(session.store)
+    keep_truth(session)
     records: list[ResultRecord] = []
     work = session.store.folder / WORK / str(os.getpid())
     missing: dict[Path, str] = {}
@@ -116,6 +117,13 @@ def execute(session: Session) -> list[ResultRecord]:
         shutil.rmtree(work, ignore_errors=True)
         clear_indexes(session.store)
     return records
+
+
+def keep_truth(session: Session) -> None:
+    """Put what answers are judged by beside the results; also of a plan that is complete already."""
+    plan, truth = session.plan, session.truth
+    for identity in [*(job.points[0] for job in plan.jobs), *plan.complete][:1]:
+        session.store.keep_truth(identity, truth.key, truth.neighbors, truth.distances)
 
 
 def clear_work(store: Store) -> None:
