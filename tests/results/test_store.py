@@ -69,8 +69,8 @@ def test_the_file_is_where_the_store_says(store):
 
 
 def test_a_point_measured_again_replaces_its_file(store):
-    make_result(store, hits=[1, 1])
-    again = make_result(store, hits=[5, 5])
+    make_result(store, hits=[1, 1], with_truth=False)
+    again = make_result(store, hits=[5, 5], with_truth=False)
     assert files(store.folder) == [again.path] and store.read(again.path).hits.tolist() == [5, 5]
 
 
@@ -303,16 +303,16 @@ def test_a_failed_write_leaves_nothing(store, monkeypatch, failure):
 
     monkeypatch.setattr(h5py.Group, "create_dataset", fail_midway)
     with pytest.raises(type(failure)):
-        make_result(store)
+        make_result(store, with_truth=False)
     assert len(made) == 3 and files(store.folder) == []
 
 
 def test_a_failed_write_keeps_the_file_before_it(store, monkeypatch):
-    before = make_result(store, hits=[1, 1])
+    before = make_result(store, hits=[1, 1], with_truth=False)
     content = before.path.read_bytes()
     monkeypatch.setattr(os, "fsync", lambda number: (_ for _ in ()).throw(OSError("disk full")))
     with pytest.raises(OSError, match="disk full"):
-        make_result(store, hits=[2, 2])
+        make_result(store, hits=[2, 2], with_truth=False)
     assert files(store.folder) == [before.path] and before.path.read_bytes() == content
 
 
@@ -324,7 +324,7 @@ def test_a_file_appears_whole(store, monkeypatch):
 
 
 def test_sweep_removes_only_what_is_half_written(store):
-    result = make_result(store)
+    result = make_result(store, with_truth=False)
     log = store.log_path(result.identity, "0" * 16)
     log.parent.mkdir()
     log.write_text("log")
