@@ -1,5 +1,6 @@
 """`python -m benchmarks <verb>`: every verb is one module of `benchmarks.cli` with a `main(argv)`."""
 
+import keyword
 import sys
 
 from benchmarks.bootstrap import start
@@ -10,11 +11,17 @@ VERBS = {
     "verify": "check a data set and the ground truth that came with it",
     "install": "build the environments of index libraries",
     "truth": "write the exact nearest neighbours of a data set",
-    "export": "results as CSV, JSON or Parquet",
+    "export": "results as CSV, JSON, Parquet, or files as ann-benchmarks writes them",
+    "import": "result files of other harnesses, judged by our ground truth",
     "doctor": "what makes timings unstable on this machine, and what mends it",
     "run": "measure; the same as run.py",
     "plot": "draw; the same as plot.py",
 }
+
+
+def module_of(verb: str) -> str:
+    """Name of the module that does it; `import_` for what Python does not let be a name."""
+    return f"benchmarks.cli.{verb}{'_' * keyword.iskeyword(verb)}"
 
 
 def main() -> None:
@@ -28,7 +35,7 @@ def main() -> None:
     if verb not in VERBS:
         print(f"error: unknown verb '{verb}'; known: {', '.join(VERBS)}", file=sys.stderr)
         sys.exit(2)
-    start(f"benchmarks.cli.{verb}", sys.argv[2:])
+    start(module_of(verb), sys.argv[2:])
 
 
 if __name__ == "__main__":

@@ -4,6 +4,8 @@ import io
 import json
 import sys
 
+import pandas as pd
+
 from benchmarks.cli.common import Parser, add_results_dir, folder, guarded, warn
 from benchmarks.errors import UserError
 from benchmarks.files import write_whole
@@ -42,7 +44,7 @@ def run(options) -> int:
         _write(parameters_as_text(table).to_csv(index=False), options.out)
     else:
         rows = [
-            {name: None if value != value else value for name, value in row.items()}
+            {name: None if value is pd.NA or value != value else value for name, value in row.items()}
             for row in table.astype(object).to_dict("records")
         ]
         _write(json.dumps(rows, indent=1) + "\n", options.out)

@@ -14,7 +14,7 @@ from typing import Literal
 import numpy as np
 
 from benchmarks.errors import UserError
-from benchmarks.results.store import Result
+from benchmarks.results.store import Missing, Result
 
 Kind = Literal["quality", "relevance", "speed", "cost"]
 
@@ -61,17 +61,22 @@ class Metric:
 
     def compute(self, result: Result) -> Measured | None:
         """The value for one result; None for a failed point, another K, or where it was not measured."""
-        return self.definition.compute(result, *self.values) if self._applies(result) else None
+        return self._of(self.definition.compute, result)
 
     def per_query(self, result: Result) -> np.ndarray | None:
         """float64 (nq) whose mean is the metric's value; None as for `compute`, or where it is no mean over queries."""
-        if self.definition.per_query is None or not self._applies(result):
-            return None
-        values = self.definition.per_query(result, *self.values)
+        values = self._of(self.definition.per_query, result) if self.definition.per_query else None
         return None if values is None else np.asarray(values, float)
 
-    def _applies(self, result: Result) -> bool:
-        return result.ok and (self.k is None or self.k == result.identity.k)
+    def _of(self, function: Callable, result: Result):
+        if not result.ok or (self.k is not None and self.k != result.identity.k):
+            return None
+        try:
+            return function(result, *self.values)
+        except Missing:
+            if result.record.provenance.imported is None:
+                raise
+            return None  # the other harness does not say
 
     def title(self, k: int | None = None) -> str:
         """For axes and headings, such as `Robustness-0.1@10` or `QPS [1/s]`."""

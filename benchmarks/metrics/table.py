@@ -45,20 +45,25 @@ POINT_COLUMNS = {
     "versions": "version of each package in the library's environment",
     "machine_profile": "how the CPUs were chosen",
     "deviations": "what the worker was given otherwise than asked, which makes speed doubtful; empty if nothing",
-    "runner": "docker or venv",
+    "runner": "docker, venv, or imported where another harness measured",
     "environment": "id of the image, or key of the virtual environment",
     "cpu": "processor model",
     "logical_cpus": "hardware threads of the machine",
-    "measured_at": "when, in UTC",
+    "measured_at": "when, in UTC; of an imported point, when it was imported",
+    "imported_from": "the other harness that measured it; empty where this one did",
+    "imported_file": "its file there",
+    "notes": "what cannot be known of an imported point, and what is odd about it",
     "file": "result file",
 }
 
-STRUCTURED = ("build", "search", "versions", "deviations")  # those that are dicts and lists
+STRUCTURED = ("build", "search", "versions", "deviations", "notes")  # those that are dicts and lists
+INTEGERS = ("seed", "threads", "logical_cpus")  # unknown of imported points
 
 
 def point_row(result: Result) -> dict:
     """The columns of `POINT_COLUMNS` for one result; parameters as dicts."""
     record, identity = result.record, result.identity
+    machine, imported = record.provenance.machine, record.provenance.imported
     return {
         "dataset": identity.dataset,
         "algorithm": identity.algorithm,
@@ -82,9 +87,12 @@ def point_row(result: Result) -> dict:
         "deviations": record.deviations,
         "runner": record.provenance.runner,
         "environment": record.provenance.environment,
-        "cpu": record.provenance.machine.cpu,
-        "logical_cpus": record.provenance.machine.logical_cpus,
+        "cpu": machine.cpu if machine else None,
+        "logical_cpus": machine.logical_cpus if machine else None,
         "measured_at": record.provenance.measured_at,
+        "imported_from": imported.harness if imported else None,
+        "imported_file": imported.file if imported else None,
+        "notes": imported.notes if imported else [],
         "file": str(result.path),
     }
 
@@ -108,6 +116,7 @@ def points_table(results: Iterable[Result], metrics: Iterable[Metric | str]) -> 
     columns = [*POINT_COLUMNS, *(name for item in metrics for name in metric_columns(item))]
     table = pd.DataFrame(rows, columns=columns)
     table = table.astype({name: float for item in metrics for name in metric_columns(item)})
+    table = table.astype({name: "Int64" for name in INTEGERS if table[name].isna().any()})
     return table.sort_values(
         ["dataset", "algorithm", "k", "mode"],
         kind="stable",

@@ -62,7 +62,13 @@ class Result:
 
     @property
     def truth(self) -> ResultTruth | None:
-        """The exact top K that the answers were judged by; None, and a warning, where it cannot be found."""
+        """The exact top K that the answers were judged by; None, and a warning, where it cannot be found.
+
+        None without a warning where another harness counted the hits of an imported result.
+        """
+        imported = self.record.provenance.imported
+        if imported is not None and not imported.recounted:
+            return None
         return find_truth(self.path.parent.parent, self.record)
 
     @cached_property

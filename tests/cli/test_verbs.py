@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from benchmarks.__main__ import VERBS
+from benchmarks.__main__ import VERBS, module_of
 from benchmarks.cards import find_algorithms, find_datasets
 from benchmarks.cli import install, prepare, truth
 from benchmarks.cli import list as list_verb
@@ -64,7 +64,7 @@ def rows_of(results, *options):
 
 @pytest.mark.parametrize("verb", VERBS)
 def test_help(verb):
-    finished = call(importlib.import_module(f"benchmarks.cli.{verb}").main, "--help")
+    finished = call(importlib.import_module(module_of(verb)).main, "--help")
     assert finished.code == 0 and finished.out.startswith("usage: ") and finished.err == ""
     assert len(finished.out.splitlines()) > 5
 
@@ -77,7 +77,7 @@ def test_help_as_a_process(script):
 
 def test_help_of_all_names_every_verb():
     finished = finish(start("--help", script=("-m", "benchmarks")))
-    assert all(verb in finished.out and (ROOT / "benchmarks" / "cli" / f"{verb}.py").is_file() for verb in VERBS)
+    assert all(verb in finished.out and importlib.util.find_spec(module_of(verb)) for verb in VERBS)
 
 
 def test_list_names_everything(results):
