@@ -58,16 +58,17 @@ def count_hits(neighbors: np.ndarray, truth: np.ndarray) -> np.ndarray:
 
 
 def is_hit(neighbors: np.ndarray, truth: np.ndarray) -> np.ndarray:
-    """bool (nq, k): which ids are in the exact top K; -1 never is."""
-    nq, k = neighbors.shape
-    both = np.concatenate([truth, neighbors], axis=1)
-    order = np.argsort(both, axis=1, kind="stable")  # an id of the truth comes before its equal in the answer
-    ranked = np.take_along_axis(both, order, axis=1)
-    equal = np.zeros(both.shape, bool)
-    equal[:, 1:] = (ranked[:, 1:] == ranked[:, :-1]) & (ranked[:, 1:] >= 0)
-    found = np.zeros_like(equal)
-    np.put_along_axis(found, order, equal, axis=1)
-    return found[:, truth.shape[1] :]
+    """bool (nq, k): which ids are in the exact top K; -1 never is, and of equal ids the first."""
+    return rank_in_truth(neighbors, truth) > 0
+
+
+def rank_in_truth(neighbors: np.ndarray, truth: np.ndarray) -> np.ndarray:
+    """uint16 (nq, k): place of each answer among the exact top K, from 1 on; 0 where it is not, or came before."""
+    from benchmarks.metrics.kernels import rank_answers  # here, since most commands need no compiler
+
+    ranks = np.empty(neighbors.shape, np.uint16)
+    rank_answers(np.ascontiguousarray(neighbors, np.int32), np.ascontiguousarray(truth, np.int32), ranks)
+    return ranks
 
 
 def count_hits_tied(hit: np.ndarray, neighbors: np.ndarray, distances: np.ndarray, kth: np.ndarray) -> np.ndarray:

@@ -15,6 +15,7 @@ import numpy as np
 
 from benchmarks.errors import UserError
 from benchmarks.results.store import Missing, Result
+from benchmarks.statistics.intervals import bootstrap_mean, wilson
 
 Kind = Literal["quality", "relevance", "speed", "cost"]
 
@@ -27,6 +28,17 @@ class Measured:
     low: float | None = None
     high: float | None = None
     n: int | None = None
+
+
+def measure_mean(values: np.ndarray | None) -> Measured | None:
+    """Mean over the queries (nq) with its interval: Wilson's for bool, the bootstrap's for floats."""
+    if values is None:
+        return None
+    n = len(values)
+    if values.dtype == bool:
+        reached = int(values.sum())
+        return Measured(reached / n, *wilson(reached, n), n)
+    return Measured(float(values.mean()), *bootstrap_mean(values), n)
 
 
 @dataclass(frozen=True)

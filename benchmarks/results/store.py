@@ -35,9 +35,9 @@ class Missing(UserError):
     """A result has not the array that was asked for."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Result:
-    """One result file: its record, and its arrays when asked for."""
+    """One result file: its record, and its arrays when asked for; those with a value per query are kept."""
 
     path: Path
     record: ResultRecord
@@ -50,12 +50,12 @@ class Result:
     def identity(self) -> Identity:
         return self.record.identity
 
-    @cached_property
+    @property
     def neighbors(self) -> np.ndarray:
         """int32 (nq, k): ids as the index returned them, each once; -1 where there is none."""
         return self.array("neighbors")
 
-    @cached_property
+    @property
     def distances(self) -> np.ndarray:
         """float32 (nq, k): their exact distances, smaller is nearer; infinite where there is none."""
         return self.array("distances")
