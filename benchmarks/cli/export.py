@@ -1,4 +1,4 @@
-"""`python -m benchmarks export`: one row per operating point, as CSV, JSON or Parquet."""
+"""`python -m benchmarks export`: one row per operating point, as CSV, JSON or Parquet; or files for other harnesses."""
 
 import io
 import json
@@ -16,9 +16,13 @@ from benchmarks.metrics.table import (
     parameters_as_text,
     points_table,
 )
+from benchmarks.progress import Progress
+from benchmarks.results import ann_export
+from benchmarks.results.importers import ann_benchmarks as ann_importer
 from benchmarks.results.store import Store
 
-FORMATS = ("csv", "json", "parquet")
+TABLES = ("csv", "json", "parquet")
+FORMATS = (*TABLES, ann_importer.NAME)
 
 
 def run(options) -> int:
@@ -29,12 +33,19 @@ def run(options) -> int:
         return 0
     if options.format == "parquet" and not options.out:
         raise UserError("--format parquet needs --out FILE")
+    if options.format == ann_importer.NAME:
+        if not options.out or options.out.is_file():
+            raise UserError(f"--format {options.format} needs --out DIR, a folder for the files")
+        if options.metric:
+            raise UserError(f"--metric does not go with --format {options.format}, which has no columns")
     store = Store(options.results_dir)
     results = list(store.results(options.dataset, warn))
     if not results:
         there = sorted({path.parent.parent.name for path in store.files()})
         what = f" of data set {options.dataset}; there is {', '.join(there) or 'nothing'}" if options.dataset else ""
         raise UserError(f"{store.folder}: holds no results{what}")
+    if options.format == ann_importer.NAME:
+        return write_files(results, options)
     table = points_table(results, metrics)
     if options.format == "parquet":
         content = io.BytesIO()
@@ -50,6 +61,19 @@ def run(options) -> int:
         _write(json.dumps(rows, indent=1) + "\n", options.out)
     if options.out:
         print(f"{len(table)} operating points: {options.out}", file=sys.stderr)
+    return 0
+
+
+def write_files(results, options) -> int:
+    """One file for each point, below the folder --out."""
+    paths = []
+    with Progress().task(f"writing {len(results):,} files", len(results)) as task:
+        for result in results:
+            paths.append(ann_export.write_result(result, options.out))
+            task.advance(1)
+    without = paths.count(None)
+    left_out = f"; {without} that failed or have no ids are left out" if without else ""
+    print(f"{len(paths) - without} operating points: {options.out}{left_out}", file=sys.stderr)
     return 0
 
 
@@ -80,7 +104,7 @@ def main(argv: list[str] | None = None) -> None:
         prog="python -m benchmarks export",
         description="One row per operating point. In JSON, build, search and versions are objects, deviations a list;\n"
         "in CSV and Parquet they are JSON text. What a point does not have (a failed one, latency in batch mode)\n"
-        "is null.",
+        f"is null.\n\n{ann_export.MEANING}",
     )
     parser.add_argument("--format", choices=FORMATS, help="default: what --out ends in, else csv")
     parser.add_argument("--dataset", metavar="NAME", help="only this data set (default: all)")
@@ -92,9 +116,9 @@ def main(argv: list[str] | None = None) -> None:
         help="one more column, such as robustness-0.2 or latency-p99.9; may be repeated",
     )
     parser.add_argument("--columns", action="store_true", help="print what every column means, and stop")
-    parser.add_argument("--out", type=folder, metavar="FILE", help="default: standard output")
+    parser.add_argument("--out", type=folder, metavar="FILE", help="file, or folder (default: standard output)")
     add_results_dir(parser)
     options = parser.parse_args(argv)
     ending = options.out.suffix[1:].lower() if options.out else ""
-    options.format = options.format or (ending if ending in FORMATS else "csv")
+    options.format = options.format or (ending if ending in TABLES else "csv")
     guarded(lambda: run(options))

@@ -164,17 +164,22 @@ def import_all(
     with progress.task(f"importing {len(jobs):,} operating points of {target.dataset.name}", len(jobs)) as task:
         for job in jobs:
             try:
+                point = job.module.read(job.path, job.part.name, options)
                 if job.path not in hashes:
                     hashes[job.path] = hash_file(job.path)
-                start = files[job.path]
-                name = job.path.name if job.path == start else str(job.path.relative_to(start))
-                point = job.module.read(job.path, job.part.name, options)
+            except (UserError, OSError) as error:
+                refuse(job.path, job.part.name, error, tally)
+                continue
+            finally:
+                task.advance(1)
+            start = files[job.path]
+            name = job.path.name if job.path == start else str(job.path.relative_to(start))
+            try:
                 outcome = import_point(point, SourceFile(name, hashes[job.path], job.part.name), target)
             except UserError as error:
                 refuse(job.path, job.part.name, error, tally)
             else:
                 count(job, outcome, tally)
-            task.advance(1)
 
 
 def count(job: Job, outcome: Outcome, tally: Tally) -> None:
