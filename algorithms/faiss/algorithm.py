@@ -26,7 +26,12 @@ class FaissIndex(Algorithm):
 
     def search(self, queries, k, **search_params):
         # Where fewer than k are found, faiss itself fills the row with id -1.
-        return self.index.search(queries.astype(np.float32, copy=False), k, params=self.parameters(**search_params))[1]
+        parameters = self.parameters(**search_params)
+        self.told, ids = self.index.search(queries.astype(np.float32, copy=False), k, params=parameters)
+        return ids
+
+    def distances(self):
+        return self.told
 
 
 class Hnsw(FaissIndex):
@@ -40,6 +45,9 @@ class Hnsw(FaissIndex):
     def parameters(self, *, efSearch):
         return faiss.SearchParametersHNSW(efSearch=efSearch)
 
+    def stats(self):
+        return {"distance_computations": faiss.cvar.hnsw_stats.ndis}
+
 
 class IvfFlat(FaissIndex):
     def create(self, dimension, metric, seed, *, n_list):
@@ -49,6 +57,10 @@ class IvfFlat(FaissIndex):
 
     def parameters(self, *, n_probe):
         return faiss.SearchParametersIVF(nprobe=n_probe)
+
+    def stats(self):
+        # faiss counts those to the vectors of the lists; every query is compared with all centres before.
+        return {"distance_computations": faiss.cvar.indexIVF_stats.ndis + self.asked * self.index.nlist}
 
 
 class Imi(FaissIndex):
@@ -85,7 +97,9 @@ class Imi(FaissIndex):
         if self.index.metric_type == faiss.METRIC_INNER_PRODUCT:
             asked = unit_rows(queries) * np.float32(self.length)
         self.index.nprobe = n_probe
-        return self.index.search_preassigned(queries, k, *self.index.quantizer.search(asked, n_probe)[::-1])[1]
+        cells = self.index.quantizer.search(asked, n_probe)[::-1]
+        self.told, ids = self.index.search_preassigned(queries, k, *cells)
+        return ids
 
 
 class Flat(Algorithm):

@@ -74,5 +74,16 @@ def peak_memory_bytes(result: Result) -> Measured | None:
     return _recorded(max(peaks, default=None))
 
 
+@metric("distance_computations", title="Distance computations", unit="1/query", better="lower", kind="cost", axis="log")
+def distance_computations(result: Result) -> Measured | None:
+    """Distances that the index computed for a query, on average over the last pass, where the library counts them
+    (`stats` of the adapter) and got all queries in one call.
+    """
+    counted = result.record.stats.get("distance_computations")
+    if result.identity.mode != "batch" or not isinstance(counted, (int, float)):
+        return None
+    return Measured(counted / result.record.nq, n=result.record.nq)
+
+
 def _recorded(value: float | None) -> Measured | None:
     return None if value is None else Measured(value, n=1)

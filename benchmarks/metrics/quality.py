@@ -1,13 +1,17 @@
 """Recall and robustness: counted from integer hits, divided once."""
 
+import math
 import re
 from fractions import Fraction
+from statistics import NormalDist
 
 import numpy as np
 
-from benchmarks.metrics.registry import Measured, metric
+from benchmarks.metrics.answers import answers_of
+from benchmarks.metrics.hits import TIE_TOLERANCE
+from benchmarks.metrics.registry import Measured, measure_mean, metric
 from benchmarks.results.store import Result
-from benchmarks.statistics.intervals import bootstrap_mean_of_counts, wilson
+from benchmarks.statistics.intervals import CONFIDENCE, RESAMPLES, bootstrap_mean_of_counts, wilson
 
 
 def parse_delta(text: str) -> Fraction:
@@ -90,3 +94,181 @@ def recall_tied(result: Result) -> Measured:
 def robustness(result: Result, delta: Fraction) -> Measured:
     """Share of queries whose recall@K is at least δ (Robustness-δ@K, paper §3)."""
     return robustness_of(result.hits, delta, result.record.denominator)
+
+
+@metric(
+    "zero-recall",
+    title="Zero-recall share",
+    unit="1",
+    better="lower",
+    kind="quality",
+    interval=True,
+    per_query=lambda result: result.hits == 0,
+    share=True,
+)
+def zero_recall(result: Result) -> Measured:
+    """Share of queries that found none of their exact top K (paper §1, Figure 1)."""
+    return measure_mean(result.hits == 0)
+
+
+# --- other recalls --------------------------------------------------------------------------------------------------
+
+
+def parse_nearest(text: str) -> int:
+    """A number of neighbours.
+
+    Raises:
+        ValueError: not a positive whole number.
+    """
+    if not re.fullmatch(r"[1-9][0-9]{0,8}", text):
+        raise ValueError(f"the number of nearest neighbours is a whole one, as in recall-1, not '{text}'")
+    return int(text)
+
+
+def parse_epsilon(text: str) -> float:
+    """ε as it was typed.
+
+    Raises:
+        ValueError: not a decimal from 0 to 100.
+    """
+    try:
+        epsilon = float(text) if re.fullmatch(r"[0-9.]{1,40}(e-?[0-9]{1,2})?", text, re.IGNORECASE) else -1.0
+    except ValueError:
+        epsilon = -1.0
+    if not 0 <= epsilon <= 100:
+        raise ValueError(f"ε must be a decimal such as 0.01, not '{text}'")
+    return epsilon
+
+
+def nearest_found(result: Result, nearest: int) -> np.ndarray | None:
+    """float64 (nq): the share of the nearest that is among all k answers."""
+    if nearest > result.identity.k or (answers := answers_of(result)) is None:
+        return None
+    found = np.count_nonzero((answers.ranks > 0) & (answers.ranks <= nearest), axis=1)
+    return found / min(nearest, result.record.denominator)
+
+
+@metric(
+    "recall-{nearest}",
+    title="Recall-{nearest}",
+    unit="1",
+    better="higher",
+    kind="quality",
+    interval=True,
+    per_query=nearest_found,
+    nearest=parse_nearest,
+)
+def recall_of_nearest(result: Result, nearest: int) -> Measured | None:
+    """Mean over queries of the share of the n nearest that is among the K answers: n-recall@K, as "1-recall@10" of
+    Jégou et al. (PAMI 2011) and n-recall@k of DiskANN (2019). None for an n above K.
+    """
+    return measure_mean(nearest_found(result, nearest))
+
+
+def near_enough(result: Result, epsilon: float) -> np.ndarray | None:
+    """float64 (nq): the share of K answers that are hits, or within 1 + ε of the K-th exact distance."""
+    if (answers := answers_of(result)) is None:
+        return None
+    kth = answers.exact[:, -1]
+    wide = kth * (1 + epsilon) ** 2 if result.identity.distance == "l2" else kth + epsilon * np.abs(kth)
+    limit = wide + TIE_TOLERANCE * np.abs(wide)
+    near = (answers.ranks > 0) | (answers.distances <= limit[:, None])
+    return np.count_nonzero(near, axis=1) / result.record.denominator
+
+
+@metric(
+    "recall-eps-{epsilon}",
+    title="(1+{epsilon})-Recall",
+    unit="1",
+    better="higher",
+    kind="quality",
+    interval=True,
+    per_query=near_enough,
+    epsilon=parse_epsilon,
+)
+def recall_within_epsilon(result: Result, epsilon: float) -> Measured | None:
+    """Mean over queries of the share of K answers no farther than 1 + ε times the exact K-th distance (Aumüller et al.,
+    ANN-Benchmarks, 2020). Distances are Euclidean for l2, 1 - cosine for cosine; for ip the product is at least that of
+    the K-th less ε times its magnitude. Ties up to a relative 1e-6 count, as for recall_tied.
+    """
+    return measure_mean(near_enough(result, epsilon))
+
+
+# --- the tail -------------------------------------------------------------------------------------------------------
+
+
+def parse_share(text: str) -> Fraction:
+    """A percentage, exactly.
+
+    Raises:
+        ValueError: not a decimal above 0 and below 100.
+    """
+    percent = Fraction(text) if re.fullmatch(r"[0-9]{1,9}(\.[0-9]{1,20})?", text) else Fraction(0)
+    if not 0 < percent < 100:
+        raise ValueError(f"a percentage is a number between 0 and 100, not '{text}'")
+    return percent / 100
+
+
+def hits_at(hits: np.ndarray, share: Fraction) -> tuple[int, int, int]:
+    """Fewest hits of the best ⌈share · nq⌉ queries, and its interval.
+
+    The interval is that of all shares from which the one asked for cannot be told by a score test (Wilson 1927).
+    """
+    n = len(hits)
+    ordered = np.sort(hits)[::-1]
+    p, z = float(share), NormalDist().inv_cdf((1 + CONFIDENCE) / 2)
+    spread = z * (n * p * (1 - p)) ** 0.5
+    at = math.ceil(share * n)
+    last, first = max(at, math.ceil(n * p + spread)), min(at, math.floor(n * p - spread))
+    return int(ordered[at - 1]), int(ordered[last - 1]) if last <= n else 0, int(ordered[max(first, 1) - 1])
+
+
+@metric(
+    "recall-p{percent}",
+    title="Recall-p{percent}",
+    unit="1",
+    better="higher",
+    kind="quality",
+    interval=True,
+    percent=parse_share,
+)
+def recall_percentile(result: Result, percent: Fraction) -> Measured:
+    """Recall that at least x % of the queries reach: recalls are sorted in descending order and the x-th percentile is
+    taken (paper §4), which is the ⌈x n / 100⌉-th of n, without interpolation. p95 is low where the tail is bad.
+    """
+    return Measured(*(count / result.record.denominator for count in hits_at(result.hits, percent)), len(result.hits))
+
+
+@metric("recall-min", title="Recall-min", unit="1", better="higher", kind="quality", interval=True)
+def recall_min(result: Result) -> Measured:
+    """Recall of the worst query. Its interval begins at 0: other queries may fare worse, and the least recall of all
+    that could be asked is no higher than that of these.
+    """
+    least = int(result.hits.min()) / result.record.denominator
+    return Measured(least, 0.0, least, len(result.hits))
+
+
+def mean_of_worst(hits: np.ndarray, share: Fraction) -> tuple[float, float, float]:
+    """Mean hits of the ⌈share · nq⌉ queries with the fewest, and its percentile bootstrap interval over queries."""
+    counts, worst = np.bincount(hits), math.ceil(share * len(hits))
+    draws = np.random.default_rng(0).multinomial(len(hits), counts / len(hits), size=RESAMPLES)
+    taken = np.minimum(np.cumsum(np.vstack([counts, draws]), axis=1), worst)  # of the worst, up to so many hits
+    means = np.diff(taken, axis=1, prepend=0) @ np.arange(len(counts)) / worst
+    low, high = np.quantile(means[1:], [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2])
+    return float(means[0]), float(low), float(high)
+
+
+@metric(
+    "worst-{percent}",
+    title="Worst-{percent} % recall",
+    unit="1",
+    better="higher",
+    kind="quality",
+    interval=True,
+    percent=parse_share,
+)
+def worst(result: Result, percent: Fraction) -> Measured:
+    """Mean recall of the x % of the queries with the lowest, ⌈x n / 100⌉ of n: the expected shortfall of recall."""
+    return Measured(
+        *(mean / result.record.denominator for mean in mean_of_worst(result.hits, percent)), len(result.hits)
+    )

@@ -17,6 +17,7 @@ from pydantic import ValidationError
 from benchmarks.data.formats import open_hdf5
 from benchmarks.errors import UserError
 from benchmarks.files import write_whole
+from benchmarks.results.relevance import Relevance, find_relevance
 from benchmarks.results.schema import Identity, ResultRecord, label
 from benchmarks.results.truths import ResultTruth, find_truth, write_truth
 
@@ -70,6 +71,11 @@ class Result:
         if imported is not None and not imported.recounted:
             return None
         return find_truth(self.path.parent.parent, self.record)
+
+    @property
+    def relevance(self) -> Relevance | None:
+        """What people judged relevant to the queries, where the data set has such judgments."""
+        return find_relevance(self.path.parent.parent, self.identity.queries_sha256)
 
     @cached_property
     def hits(self) -> np.ndarray:

@@ -28,8 +28,12 @@ class Algorithm:
         """Ids (nq, k) of the nearest found, nearest first; -1 where the library found fewer. This call is timed."""
         raise NotImplementedError
 
+    def distances(self):
+        """Optional: float (nq, k), the library's own distances of the last answer, in whatever scale it has; or None."""
+        return None
+
     def stats(self):
-        """Optional facts of the last search, such as {"distance_computations": 123}."""
+        """Optional facts of the last search: {"distance_computations": 123}, of all its queries, is a metric."""
         return {}
 
 

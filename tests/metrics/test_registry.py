@@ -7,7 +7,7 @@ from benchmarks.metrics.registry import Measured, definitions, metric, parse_met
 from benchmarks.results.store import Store
 from tests.factories import make_result
 
-EXAMPLES = {"delta": "0.3", "percentile": "99.9"}
+EXAMPLES = {"delta": "0.3", "percentile": "99.9", "nearest": "3", "epsilon": "0.1", "percent": "95"}
 DEFINITIONS = definitions()
 
 
