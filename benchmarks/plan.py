@@ -4,13 +4,17 @@ import hashlib
 import itertools
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
+from benchmarks.analysis.target import Reading, find_span
 from benchmarks.cards import Algorithm, Grid, Value
 from benchmarks.constraints import holds
 from benchmarks.results.schema import Identity
+from benchmarks.seek import Seek
 from benchmarks.sweeps import Mode
 from benchmarks.yamlfile import Strict
+
+UNKNOWN_ROWS = 10**9  # of a base that is not here yet; no parameter is sought beyond the rows of the base
 
 
 class DataFacts(Strict):
@@ -69,35 +73,46 @@ class Plan(Strict):
     jobs: list[BuildJob]
     skips: list[Skip]
     complete: list[Identity]
+    seeks: list[Seek] = []  # searches for target recalls; the jobs hold the points that they begin with
 
     @property
     def points(self) -> int:
         return sum(len(job.points) for job in self.jobs)
 
 
-def make_plan(request: Request, complete: frozenset[str] = frozenset()) -> Plan:
+def make_plan(
+    request: Request, complete: frozenset[str] = frozenset(), known: Sequence[tuple[Identity, Reading]] = ()
+) -> Plan:
     """Expand grids into build jobs.
 
     Args:
         request: what is wanted.
         complete: hashes of the points that need not be measured again.
+        known: recall of complete points, for the searches for a target recall.
 
     Returns:
         the plan; combinations that break a constraint, and algorithms that cannot do this data set, are skips.
     """
-    jobs, skips, done = [], [], []
+    jobs, skips, done, seeks = [], [], [], []
     for algorithm, grids in request.algorithms:
         reason = request.unavailable.get(algorithm.name) or _unfit(algorithm, request.data)
         if reason:
             skips.append(Skip(algorithm=algorithm.name, params={}, reason=reason))
             continue
-        builds: dict[str, tuple[dict, dict[str, dict]]] = {}
+        if algorithm.offer.monotone is None and any(grid.target for grid in grids):
+            reason = "has no parameter that searches more as it grows, so that no target recall can be sought"
+            skips.append(Skip(algorithm=algorithm.name, params={}, reason=reason))
+            grids = [grid for grid in grids if not grid.target]
+        builds: dict[str, tuple[dict, dict[str, dict], list[Grid]]] = {}
         for grid in grids:
             for build in _combinations(algorithm, "build", grid.build):
-                _, searches = builds.setdefault(json.dumps(build), (build, {}))
+                _, searches, sought = builds.setdefault(json.dumps(build), (build, {}, []))
+                if grid.target:
+                    sought.append(grid)
+                    continue
                 for item in _combinations(algorithm, "search", grid.search):
                     searches.setdefault(json.dumps(item), item)
-        for build, searches in builds.values():
+        for build, searches, sought in builds.values():
             allowed = []
             for search in searches.values():
                 broken = _broken(algorithm, {**build, **search}, request)
@@ -105,13 +120,50 @@ def make_plan(request: Request, complete: frozenset[str] = frozenset()) -> Plan:
                     skips.append(Skip(algorithm=algorithm.name, params={**build, **search}, reason=broken))
                 else:
                     allowed.append(search)
-            for seed in dict.fromkeys(request.seeds) if allowed else ():
+            for seed in dict.fromkeys(request.seeds):
                 identities = [_identity(request, algorithm, build, search, seed) for search in allowed]
+                lines = [seek for grid in sought for seek in _seeks(request, algorithm, grid, build, seed, skips)]
+                seeks += lines
                 todo = [identity for identity in identities if identity.hash() not in complete]
                 done += [identity for identity in identities if identity.hash() in complete]
+                first = [identity for seek in lines for identity in seek.wanted(seek.readings(known))]
+                todo = list({identity.hash(): identity for identity in [*todo, *first]}.values())
                 if todo:
                     jobs.append(BuildJob(algorithm=algorithm, build_params=build, seed=seed, points=todo))
-    return Plan(request=request, jobs=jobs, skips=skips, complete=done)
+    return Plan(request=request, jobs=jobs, skips=skips, complete=done, seeks=seeks)
+
+
+def _seeks(
+    request: Request, algorithm: Algorithm, grid: Grid, build: dict, seed: int, skips: list[Skip]
+) -> Iterable[Seek]:
+    """The searches of one grid on one build: one for each combination of the search parameters beside the monotone."""
+    name = algorithm.offer.monotone
+    parameter = algorithm.offer.parameters[name]
+    rows = request.data.n or UNKNOWN_ROWS
+    start = sorted(parameter.check(name, value) for value in grid.search.get(name, []))
+    for search in _combinations(algorithm, "search", {**grid.search, name: [parameter.default]}):
+
+        def broken(value, search=search) -> str | None:
+            return _broken(algorithm, {**build, **search, name: value}, request)
+
+        span = find_span(
+            lambda value, broken=broken: broken(value) is None,
+            [*start, parameter.default, request.k],
+            least=parameter.min,
+            most=rows if parameter.max is None else parameter.max,
+            integer=parameter.type == "int",
+        )
+        if span is None:
+            skip = Skip(algorithm=algorithm.name, params={**build, **search}, reason=broken(parameter.default))
+            skips += [skip] if skip not in skips else []
+            continue
+        yield Seek(
+            template=_identity(request, algorithm, build, search, seed),
+            parameter=name,
+            span=span,
+            start=start,
+            targets=grid.target,
+        )
 
 
 def _unfit(algorithm: Algorithm, data: DataFacts) -> str | None:

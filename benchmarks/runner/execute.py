@@ -15,6 +15,7 @@ import numpy as np
 
 from benchmarks.cards import Value
 from benchmarks.data.prepare import Dataset
+from benchmarks.files import write_whole
 from benchmarks.groundtruth.cache import GroundTruth
 from benchmarks.hardware import Placement, allowed_cpus
 from benchmarks.hardware.deviations import Asked, deviations, read_pins
@@ -46,6 +47,8 @@ class Observer:
 
     def point_ended(self, job: BuildJob, record: ResultRecord, found: str) -> None: ...
 
+    def points_added(self, job: BuildJob, count: int) -> None: ...
+
 
 @dataclass(frozen=True)
 class Session:
@@ -64,6 +67,8 @@ class Session:
     findings: list[str] = field(default_factory=list)  # what makes timings unstable here
     skip_missing: bool = False
     observer: Observer = field(default_factory=Observer)
+    further: Callable[[ResultRecord], list[Identity]] = lambda record: []  # points of the same build, to measure next
+    keep_index: Callable[[BuildJob], bool] = lambda job: False  # for a run that follows
 
     @property
     def threads(self) -> int:
@@ -156,6 +161,11 @@ def _ending_of(raised: dict) -> Ending:
     return Ending("out-of-memory" if raised["memory"] else "failed", reason)
 
 
+def _told(points: list[Identity]) -> list[dict]:
+    """Points as a worker is told of them."""
+    return [{"id": point.hash(), "search_params": point.search_params} for point in points]
+
+
 class JobRun:
     """One build job: as many workers, one after the other, as it takes to bring every point to an end."""
 
@@ -171,6 +181,8 @@ class JobRun:
         )
         self.facts = BuildFacts()
         self.environment: Environment | None = None
+        self.count_ended = 0
+        self.further: list[Identity] = []
 
     def all_points(self, environment: Environment) -> None:
         """Build once, then search; a worker that dies at one point is followed by another for the rest."""
@@ -182,11 +194,20 @@ class JobRun:
         self.index.mkdir(parents=True, exist_ok=True)
         pending = list(self.job.points)
         while pending:
-            before = len(pending), (self.index / BUILD_FILE).exists()
+            before = self.count_ended, (self.index / BUILD_FILE).exists()
             self._one_worker(pending)
-            if (len(pending), (self.index / BUILD_FILE).exists()) == before:
+            if (self.count_ended, (self.index / BUILD_FILE).exists()) == before:
                 self.fail(pending, "failed", "the worker ended without a result")
-        shutil.rmtree(self.index, ignore_errors=True)
+            pending += self._take_further()
+        if not (self.session.keep_index(self.job) and (self.index / BUILD_FILE).exists()):
+            shutil.rmtree(self.index, ignore_errors=True)
+
+    def _take_further(self) -> list[Identity]:
+        """The points that were asked for since it was called last."""
+        taken, self.further = self.further, []
+        if taken:
+            self.session.observer.points_added(self.job, len(taken))
+        return taken
 
     def _one_worker(self, pending: list[Identity]) -> None:
         """Run one worker on all that is pending; points that end are taken out of `pending`."""
@@ -245,7 +266,10 @@ class JobRun:
                 elif event["event"] == "point_done":
                     self._seal(current, event, output / event["point"])
                     pending.remove(current)
-                    (output / event["point"] / JUDGED_FILE).touch()
+                    more = self._take_further()
+                    pending += more
+                    said = output / event["point"] / JUDGED_FILE
+                    write_whole(said, json.dumps(_told(more)).encode()) if more else said.touch()
                     current = None
                 elif event["event"] == "raised":
                     raised = event
@@ -271,7 +295,7 @@ class JobRun:
             "build_params": self.job.build_params,
             "index_directory": str(self.index),
             "output": str(output),
-            "points": [{"id": point.hash(), "search_params": point.search_params} for point in pending],
+            "points": _told(pending),
         }
 
     def _workload(self, job_file: Path, output: Path, index_exists: bool) -> Workload:
@@ -301,7 +325,7 @@ class JobRun:
         session.dataset.require_unchanged()
         arrays = {path.stem: np.load(path) for path in folder.glob("*.npy")}
         try:
-            judged = judge(arrays.pop("neighbors"), session.dataset, session.truth, point.k, len(allowed_cpus()))
+            judged = judge(arrays.pop("neighbors"), arrays.pop("told", None), session.dataset, session.truth, point.k, len(allowed_cpus()))
         except ValueError as error:
             self.fail([point], "invalid", str(error))
             return
@@ -312,6 +336,9 @@ class JobRun:
             answers_vary=event["answers_vary"],
             stats=event["stats"],
             search_peak_bytes=event["search_peak_bytes"],
+            search_cpu_seconds=event["search_cpu_seconds"],
+            caller_cpu_seconds=event["caller_cpu_seconds"],
+            reported_distance_error=judged.reported_distance_error,
             process_threads=event["process_threads"],
             deviations=deviations(self.asked, {**self.facts.observed, **event}),
             repeated_ids=judged.repeated,
@@ -335,8 +362,10 @@ class JobRun:
         points.clear()
 
     def _end(self, record: ResultRecord, found: str = "") -> None:
+        self.count_ended += 1
         self.ended(record)
         self.session.observer.point_ended(self.job, record, found)
+        self.further += self.session.further(record)
 
     def _index_dtype(self) -> str:
         dtype = self.session.dataset.base.dtype

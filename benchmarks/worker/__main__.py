@@ -3,8 +3,8 @@
 The worker builds the index, or loads it where an earlier worker saved it, then measures the points one after the
 other. Everything it says goes as JSON lines into `events.jsonl` of the output folder; ids and times go into .npy
 files. After each point it waits until the host has judged it (a file named `judged` appears), so that the host never
-computes while something is being timed. A point that raises ends the process: the host starts a fresh one for the
-rest.
+computes while something is being timed. What that file holds are further points, for a search that goes on where the
+last answer leads. A point that raises ends the process: the host starts a fresh one for the rest.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ def plain(stats):
 
 
 def run_point(algorithm, point, queries, job, events):
-    """Measure one point, write its arrays, wait for the host."""
+    """Measure one point, write its arrays, wait for the host. Returns the points that it asks for now, mostly none."""
     output = Path(job["output"]) / point["id"]
     output.mkdir()
     events.say("point_started", point=point["id"])
@@ -118,16 +118,22 @@ def run_point(algorithm, point, queries, job, events):
     for name in ("neighbors", "search_seconds", "latency"):
         if measured[name] is not None:
             np.save(output / (name + ".npy"), measured[name])
+    told = algorithm.distances() if job["mode"] == "batch" and not measured["answers_vary"] else None
+    if told is not None:
+        np.save(output / "told.npy", np.asarray(told, np.float64))
     events.say(
         "point_done",
         point=point["id"],
         answers_vary=bool(measured["answers_vary"]),
         search_peak_bytes=process.peak_memory_bytes(),
+        search_cpu_seconds=measured["search_cpu_seconds"],
+        caller_cpu_seconds=measured["caller_cpu_seconds"],
         stats=plain(algorithm.stats()),
         **process.observe_threads(),
     )
     while not (output / JUDGED_FILE).exists():
         time.sleep(0.002)
+    return json.loads((output / JUDGED_FILE).read_text() or "[]")
 
 
 def run(job, events):
@@ -141,8 +147,10 @@ def run(job, events):
             return 0
         stage = "search"
         queries = np.ascontiguousarray(map_vectors(job["queries"]))
-        for point in job["points"]:
-            run_point(algorithm, point, queries, job, events)
+        points = list(job["points"])
+        while points:
+            point = points.pop(0)
+            points += run_point(algorithm, point, queries, job, events)
         events.say("finished")
         return 0
     except BaseException as error:
