@@ -26,11 +26,16 @@ class Hnswlib(Algorithm):
     def search(self, queries, k, *, ef):
         self.index.set_ef(ef)  # not saved with the index
         try:
-            return self.index.knn_query(queries, k=k, num_threads=self.threads)[0]
+            ids, self.told = self.index.knn_query(queries, k=k, num_threads=self.threads)
+            return ids
         except RuntimeError as error:
             if "contiguous 2D array" not in str(error):
                 raise
+            self.told = None
             return np.concatenate([self.short_row(row, k) for row in queries[:, None]])
+
+    def distances(self):
+        return self.told
 
     def short_row(self, query, k):
         """One query for which the graph holds fewer than k reachable vectors: as many as there are, then -1."""

@@ -121,6 +121,11 @@ class ResultRecord(Strict):
     repeated_ids: int = Field(0, description="ids that came twice in one answer; counted once")
     missing_ids: int = Field(0, description="places of answers that the library left empty")
     stats: dict[str, Value] = Field({}, description="what the adapter tells of itself")
+    search_cpu_seconds: float | None = Field(None, description="CPU time of all timed passes, on all threads")
+    caller_cpu_seconds: float | None = Field(None, description="of it, what the calling thread spent itself")
+    reported_distance_error: float | None = Field(
+        None, description="of the library's own distances against the exact ones; 0 agrees up to scale and offset"
+    )
     process_threads: int | None = Field(None, description="of the worker after the search, idle ones too")
     deviations: list[str] = Field(
         [], description="what the worker was given otherwise than asked; makes speed doubtful"

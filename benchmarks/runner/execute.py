@@ -23,7 +23,7 @@ from benchmarks.plan import BuildJob, Plan
 from benchmarks.results.schema import Identity, Machine, Provenance, ResultRecord
 from benchmarks.results.store import Store
 from benchmarks.runner.environment import Environment, EnvironmentFailure
-from benchmarks.runner.judge import judge
+from benchmarks.runner.judge import distance_error, judge
 from benchmarks.runner.supervise import Ending, Limits, watch
 from benchmarks.runner.venv import end_orphans
 from benchmarks.runner.workload import Workload
@@ -324,8 +324,9 @@ class JobRun:
         session.observer.doing(self.job, "judging", point.search_params)
         session.dataset.require_unchanged()
         arrays = {path.stem: np.load(path) for path in folder.glob("*.npy")}
+        told = arrays.pop("told", None)
         try:
-            judged = judge(arrays.pop("neighbors"), arrays.pop("told", None), session.dataset, session.truth, point.k, len(allowed_cpus()))
+            judged = judge(arrays.pop("neighbors"), session.dataset, session.truth, point.k, len(allowed_cpus()))
         except ValueError as error:
             self.fail([point], "invalid", str(error))
             return
@@ -338,7 +339,7 @@ class JobRun:
             search_peak_bytes=event["search_peak_bytes"],
             search_cpu_seconds=event["search_cpu_seconds"],
             caller_cpu_seconds=event["caller_cpu_seconds"],
-            reported_distance_error=judged.reported_distance_error,
+            reported_distance_error=distance_error(told, judged.arrays["distances"], judged.arrays["neighbors"]),
             process_threads=event["process_threads"],
             deviations=deviations(self.asked, {**self.facts.observed, **event}),
             repeated_ids=judged.repeated,

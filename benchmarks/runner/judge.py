@@ -49,3 +49,34 @@ def judge(ids: np.ndarray, dataset: Dataset, truth: GroundTruth, k: int, threads
         "hits_tied": count_hits_tied(hit, cleaned.neighbors, distances, kth),
     }
     return Judged(arrays, cleaned.repeated, cleaned.missing)
+
+
+def distance_error(told: np.ndarray | None, exact: np.ndarray, neighbors: np.ndarray) -> float | None:
+    """How far a library's distances are from any multiple of the exact ones plus an offset, each of its own per query.
+
+    So the sign of a product, a missing norm of the query and a root taken or not are no error.
+
+    Args:
+        told: float64 (nq, k), or None where the library does not tell.
+        exact: float (nq, k).
+        neighbors: (nq, k), -1 for none.
+
+    Returns:
+        the residual's root mean square over the spread's, 0 to 1; None where nothing was told that could be compared.
+    """
+    if told is None or told.shape != exact.shape:
+        return None
+    whole = (neighbors >= 0).all(axis=1) & np.isfinite(told).all(axis=1) & np.isfinite(exact).all(axis=1)
+    told, exact = told[whole], exact[whole].astype(np.float64)
+    spread = told - told.mean(axis=1, keepdims=True)
+    clear = np.abs(spread).max(axis=1, initial=0) > 1e-3 * np.abs(told).max(axis=1, initial=0)
+    told, exact, spread = told[clear], exact[clear], spread[clear]
+    if not len(told) or told.shape[1] < 3:
+        return None
+    errors = []
+    for scale in (exact, np.sqrt(np.maximum(exact, 0))):
+        line = scale - scale.mean(axis=1, keepdims=True)
+        squares = np.maximum(np.square(line).sum(axis=1, keepdims=True), np.finfo(np.float64).tiny)
+        slope = (line * spread).sum(axis=1, keepdims=True) / squares
+        errors.append(float(np.sqrt(np.square(spread - slope * line).sum() / np.square(spread).sum())))
+    return min(errors)

@@ -29,7 +29,7 @@ class Algorithm:
         raise NotImplementedError
 
     def distances(self):
-        """Optional: float (nq, k), the library's own distances of the last answer, in whatever scale it has; or None."""
+        """Optional: the library's own distances of the last answer, float (nq, k) in whatever scale it has; or None."""
         return None
 
     def stats(self):

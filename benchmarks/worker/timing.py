@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gc
-from time import perf_counter
+from time import perf_counter, process_time, thread_time
 
 import numpy as np
 
@@ -17,19 +17,22 @@ def measure(algorithm, queries, k, mode, repeats, search_params):
     Returns:
         dict with neighbors int64 (nq, k) of the first repeat; search_seconds float64 (repeats), wall time of a whole
         pass; latency float32 (repeats, nq) in seconds in single mode, else None; answers_vary, whether a later
-        repeat returned other ids.
+        repeat returned other ids; search_cpu_seconds, CPU time of all passes on all threads, and caller_cpu_seconds,
+        the calling thread's own part of it.
     """
     run = {"batch": _pass_batch, "single": _pass_single}[mode]
     warmup = {"batch": WARMUP_BATCH, "single": WARMUP_SINGLE}[mode]
     run(algorithm, queries[:warmup], k, search_params)
     neighbors, answers_vary = None, False
-    seconds, latency = np.empty(repeats), []
+    seconds, latency, cpu = np.empty(repeats), [], np.zeros(2)
     for repeat in range(repeats):
         collecting = gc.isenabled()
         gc.disable()
+        cpu -= process_time(), thread_time()
         try:
             answers, seconds[repeat], latencies = run(algorithm, queries, k, search_params)
         finally:
+            cpu += process_time(), thread_time()
             if collecting:
                 gc.enable()
         latency.append(latencies)
@@ -43,6 +46,8 @@ def measure(algorithm, queries, k, mode, repeats, search_params):
         "search_seconds": seconds,
         "latency": np.asarray(latency, np.float32) if mode == "single" else None,
         "answers_vary": answers_vary,
+        "search_cpu_seconds": float(cpu[0]),
+        "caller_cpu_seconds": float(cpu[1]),
     }
 
 
