@@ -26,7 +26,9 @@ class FaissIndex(Algorithm):
 
     def search(self, queries, k, **search_params):
         # Where fewer than k are found, faiss itself fills the row with id -1.
-        parameters = self.parameters(**search_params)
+        parameters, self.asked = self.parameters(**search_params), len(queries)
+        faiss.cvar.hnsw_stats.reset()
+        faiss.cvar.indexIVF_stats.reset()
         self.told, ids = self.index.search(queries.astype(np.float32, copy=False), k, params=parameters)
         return ids
 
