@@ -12,7 +12,7 @@ from pathlib import Path
 
 NEEDED = (
     *("numpy", "h5py", "pandas", "pydantic", "yaml", "rich", "matplotlib", "psutil", "filelock", "requests"),
-    *("threadpoolctl", "uv", "pyarrow", "docker", "packaging", "numba"),
+    *("threadpoolctl", "uv", "pyarrow", "docker", "packaging", "numba", "scipy"),
 )
 
 
