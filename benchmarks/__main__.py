@@ -16,6 +16,7 @@ VERBS = {
     "advise": "which operating point to take, and what more robustness costs",
     "headroom": "what a perfect choice of search effort for each query would bring",
     "diagnose": "known bad shapes in results, with their causes",
+    "claims": "what the paper found, held against our results",
     "doctor": "what makes timings unstable on this machine, and what mends it",
     "run": "measure; the same as run.py",
     "plot": "draw; the same as plot.py",

@@ -1,0 +1,154 @@
+"""An index at one average recall: an operating point that has it, or a mixture of the two on either side."""
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from benchmarks.analysis.select import average_recall
+from benchmarks.metrics.registry import Metric
+from benchmarks.results.schema import label
+from benchmarks.results.store import Result
+
+TOLERANCE = 0.002  # of average recall, where no point lies on the other side
+
+Axis = Callable[[Result], float]
+
+
+def recall_axis(result: Result) -> float:
+    """Average recall."""
+    return float(average_recall(result))
+
+
+def speed_axis(result: Result) -> float:
+    """Natural logarithm of the median queries per second."""
+    return math.log(result.record.nq / float(np.median(result.search_seconds)))
+
+
+def speed_range(result: Result) -> tuple[float, float]:
+    """Queries per second of the slowest and of the fastest repeat."""
+    return tuple(result.record.nq / float(end) for end in (result.search_seconds.max(), result.search_seconds.min()))
+
+
+@dataclass(frozen=True)
+class Station:
+    """One operating point, or two of one build of which each query is answered by the one or the other.
+
+    A mixture of weights (1 − w, w) is what an index does that sends a share w of its queries to the second setting: its
+    average recall is the wanted one on these very queries, and its values per query are expectations. What the setting
+    between the two would do may differ from it; `error` bounds that.
+    """
+
+    points: tuple[Result, ...]
+    weights: tuple[float, ...]
+    others: tuple[Result, ...] = ()  # of the same line, next to the points, that show how it bends
+    wanted: float | None = None  # on the axis
+    axis: Axis = recall_axis
+
+    def values(self, metric: Metric) -> np.ndarray | None:
+        """float64 (nq): the metric per query; None where a point does not have it."""
+        parts = [metric.per_query(point) for point in self.points]
+        if any(part is None for part in parts):
+            return None
+        return parts[0] if len(parts) == 1 else sum(w * part for w, part in zip(self.weights, parts, strict=True))
+
+    def error(self, metric: Metric) -> float:
+        """How far the mean of `values` may be from that of the wanted place: by how the line bends.
+
+        Between two points, what the parabola through them and a neighbour says otherwise than the straight line (the
+        larger of both neighbours; without any, the rest of the way to the farther point). At a single point beside the
+        wanted place, the slope to its neighbour times the distance. On the axis of speed, also the slope times half of
+        the spread of the repeats.
+        """
+        if self.wanted is None:
+            return 0.0
+
+        def mean(point):
+            return float(metric.per_query(point).mean())
+
+        x = [self.axis(point) for point in self.points]
+        if len(x) == 1:
+            off = abs(x[0] - self.wanted)
+            slopes = [
+                abs((mean(other) - mean(self.points[0])) / (self.axis(other) - x[0]))
+                for other in self.others
+                if self.axis(other) != x[0]
+            ]
+            return max(slopes, default=0.0) * off
+        (x0, x1), (y0, y1) = x, map(mean, self.points)
+        slope = (y1 - y0) / (x1 - x0)
+        bends = []
+        for other in self.others:
+            x2 = self.axis(other)
+            bend = ((mean(other) - y1) / (x2 - x1) - slope) / (x2 - x0)
+            bends.append(abs(bend * (self.wanted - x0) * (self.wanted - x1)))
+        error = max(bends) if bends else abs(y1 - y0) * max(self.weights)
+        if self.axis is speed_axis:
+            spread = max(math.log(fast / slow) / 2 for slow, fast in map(speed_range, self.points))
+            error += abs(slope) * spread
+        return error
+
+    def describe(self) -> str:
+        """`efSearch=64`, or `efSearch=32 and 64, 41 % to the second`."""
+        settings = [point.identity.search_params for point in self.points]
+        build = label(self.points[0].identity.build_params)
+        if len(settings) == 1:
+            return f"{label(settings[0])} ({build}), average recall {recall_axis(self.points[0]):.4f}"
+        recalls = " and ".join(f"{recall_axis(point):.4f}" for point in self.points)
+        both = " and ".join(map(label, settings))
+        return f"between {both} ({build}), average recall {recalls}, {self.weights[1]:.0%} to the second"
+
+
+def station_at(
+    lines: Sequence[Sequence[Result]], wanted: float, axis: Axis = recall_axis, tolerance: float = TOLERANCE
+) -> Station | None:
+    """The station at a wanted place on the axis; None where no line reaches it.
+
+    Of several lines the one whose points are nearest to each other around the place, the first of equals. Where a line
+    only ends within `tolerance` of it, its last point stands for it.
+    """
+    best, width = None, math.inf
+    for line in lines:
+        found = _on_line(sorted(line, key=axis), wanted, axis, tolerance)
+        if found is None:
+            continue
+        ends = [axis(point) for point in found.points]
+        gap = ends[-1] - ends[0] if len(ends) > 1 else abs(ends[0] - wanted)
+        if len(found.points) == 1 and gap:
+            gap += 1  # a place beside the wanted one only where nothing better is
+        if gap < width:
+            best, width = found, gap
+    return best
+
+
+def _on_line(line: Sequence[Result], wanted: float, axis: Axis, tolerance: float) -> Station | None:
+    places = [axis(point) for point in line]
+    for number, place in enumerate(places):
+        if math.isclose(place, wanted, rel_tol=0, abs_tol=1e-9):
+            return Station((line[number],), (1.0,), (), wanted, axis)
+    above = next((number for number, place in enumerate(places) if place > wanted), len(places))
+    if 0 < above < len(places):
+        low, high = places[above - 1], places[above]
+        weight = (wanted - low) / (high - low)
+        beside = [number for number in (above - 2, above + 1) if 0 <= number < len(places)]
+        others = tuple(line[number] for number in beside if places[number] not in (low, high))
+        return Station((line[above - 1], line[above]), (1 - weight, weight), others, wanted, axis)
+    end = 0 if above == 0 else len(places) - 1
+    if places and abs(places[end] - wanted) <= tolerance:
+        near = 1 if above == 0 else end - 1
+        others = (line[near],) if 0 <= near < len(places) and places[near] != places[end] else ()
+        return Station((line[end],), (1.0,), others, wanted, axis)
+    return None
+
+
+def with_settings(results: Iterable[Result], settings: Mapping[str, object]) -> list[Result]:
+    """Results whose build and search parameters have these values."""
+    return [
+        result
+        for result in results
+        if all(
+            {**result.identity.build_params, **result.identity.search_params}.get(name) == value
+            for name, value in settings.items()
+        )
+    ]

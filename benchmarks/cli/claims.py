@@ -1,0 +1,123 @@
+"""`python -m benchmarks claims`: what the paper found, held against our results."""
+
+import json
+from pathlib import Path
+
+from benchmarks.analysis.claims import SUITE, judge, load_claims
+from benchmarks.analysis.measured import Measured
+from benchmarks.analysis.verdicts import as_data, as_markdown, as_text, counts_line
+from benchmarks.cards import find_algorithms, unknown_name
+from benchmarks.cli.common import Parser, add_results_dir, folder, guarded, positive, warn
+from benchmarks.errors import UserError
+from benchmarks.files import write_whole
+from benchmarks.paths import RESULTS
+from benchmarks.results.store import Store
+
+FORMATS = {"text": ".txt", "markdown": ".md", "json": ".json"}
+
+DESCRIPTION = """What the paper found, as statements in configs/suites/paper-claims.yml, each held against our results.
+
+For each statement: the paper's figures, ours, the interval, n, and a verdict that follows from them alone:
+  reproduced            every comparison of it was shown
+  not reproduced        the opposite of one was shown
+  undecided at this n   an interval straddles; says how large a difference n could have shown
+  not measured          says which results are missing, and the command that measures them
+"""
+
+EXAMPLES = """examples:
+  python -m benchmarks claims                                          the small scale, on the stand-ins
+  python -m benchmarks claims --scale 10M --format markdown --out claims.md
+  python -m benchmarks claims --dataset deep-10M=glove-50-6b           our data set in place of the paper's
+  python -m benchmarks claims --claim text2image-tail-scann --index HNSW=hnswlib
+"""
+
+
+def run(options) -> int:
+    """Judge, and print or write."""
+    suite = load_claims(options.suite_file)
+    if options.scale not in suite.scales:
+        raise unknown_name("scale", options.scale, list(suite.scales), f"known: {', '.join(suite.scales)}")
+    scale = suite.scales[options.scale]
+    scale = scale.model_copy(
+        update={
+            "datasets": {**scale.datasets, **_pairs("--dataset", options.dataset, scale.datasets)},
+            "indexes": {**scale.indexes, **_pairs("--index", options.index, scale.indexes)},
+        }
+    )
+    algorithms = find_algorithms()
+    for name in scale.indexes.values():
+        if name not in algorithms:
+            raise unknown_name("algorithm", name, list(algorithms), "see the folder algorithms/")
+    store = Store(options.results_dir)
+    selection = {name: getattr(options, name) for name in ("mode", "threads", "distance", "data")}
+    measured = Measured(store, scale, algorithms, tolerance=suite.tolerance, selection=selection, warn=_once(warn))
+    judgements = judge(suite, measured, options.claim)
+    elsewhere = None if options.results_dir == RESULTS else options.results_dir
+    if options.format == "json":
+        content = json.dumps(as_data(suite, judgements, scale, elsewhere), indent=1, ensure_ascii=False) + "\n"
+    elif options.format == "markdown":
+        content = as_markdown(suite, judgements, scale)
+    else:
+        content = as_text(suite, judgements, scale, elsewhere)
+    if options.out:
+        write_whole(options.out, content.encode())
+        print(f"{counts_line(judgements)}: {options.out}")
+    else:
+        print(content, end="")
+    return 0
+
+
+def _pairs(flag: str, given: list[str], known: dict) -> dict[str, str]:
+    """`paper's name=ours` of an option.
+
+    Raises:
+        UserError: not of that form, or the scale has no such name.
+    """
+    pairs = {}
+    for text in given:
+        name, equals, ours = text.partition("=")
+        if not (name and equals and ours):
+            raise UserError(f"{flag} {text}: the form is the paper's name=ours, such as {next(iter(known), 'a')}=name")
+        if name not in known:
+            raise unknown_name(f"name in {flag}", name, list(known), f"known: {', '.join(known)}")
+        pairs[name] = ours
+    return pairs
+
+
+def _once(tell):
+    """The same line is told once."""
+    told = set()
+
+    def once(line: str) -> None:
+        if line not in told:
+            told.add(line)
+            tell(line)
+
+    return once
+
+
+def main(argv: list[str] | None = None) -> None:
+    """Entry point."""
+    parser = Parser(prog="python -m benchmarks claims", description=DESCRIPTION, epilog=EXAMPLES)
+    parser.add_argument(
+        "--suite-file", type=folder, default=SUITE, metavar="FILE", help="claims (default: the paper's)"
+    )
+    parser.add_argument("--scale", default="small", metavar="NAME", help="of the file: small (default) or 10M")
+    parser.add_argument(
+        "--dataset", action="append", default=[], metavar="PAPER=OURS", help="data set of ours for one of the paper's"
+    )
+    parser.add_argument(
+        "--index", action="append", default=[], metavar="PAPER=OURS", help="algorithm for one of the paper's indexes"
+    )
+    parser.add_argument("--claim", action="append", default=[], metavar="ID", help="only this one; repeatable")
+    parser.add_argument("--mode", choices=["batch", "single"], help="only points of this mode")
+    parser.add_argument("--threads", type=positive, metavar="N", help="only points of N threads")
+    parser.add_argument("--distance", choices=["l2", "ip", "cosine"], help="only points of this distance")
+    parser.add_argument("--data", metavar="HASH", help="only points whose base or queries have a hash that begins so")
+    parser.add_argument("--format", choices=list(FORMATS), help="default: what --out ends in, else text")
+    parser.add_argument("--out", type=folder, metavar="FILE", help="default: standard output")
+    add_results_dir(parser)
+    options = parser.parse_args(argv)
+    ending = Path(options.out).suffix.lower() if options.out else ""
+    options.format = options.format or next((name for name, end in FORMATS.items() if end == ending), "text")
+    guarded(lambda: run(options))
