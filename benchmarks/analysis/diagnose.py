@@ -215,7 +215,7 @@ def _threads(each: Series) -> Iterator[str]:
     alone = []
     for point in each.points:
         record = point.record
-        if point.identity.mode != "batch" or point.identity.threads < 2 or each.family == "database":
+        if point.identity.mode != "batch" or (point.identity.threads or 1) < 2 or each.family == "database":
             continue
         if (record.search_cpu_seconds or 0) >= LEAST_CPU_SECONDS and record.caller_cpu_seconds is not None:
             alone.append(record.caller_cpu_seconds / record.search_cpu_seconds)
