@@ -292,11 +292,11 @@ def _shortfall(point: Candidate, constraints: Sequence[Constraint]) -> float:
 
 def loosened(bound: float, side: Literal["min", "max"]) -> float:
     """The bound with four digits, rounded so that what holds `bound` holds it."""
-    if bound == 0:
-        return 0.0
+    near = float(f"{bound:.4g}")
+    if (near <= bound) if side == "min" else (near >= bound):
+        return near
     unit = 10.0 ** (math.floor(math.log10(abs(bound))) - 3)
-    steps = math.floor(bound / unit) if side == "min" else math.ceil(bound / unit)
-    return float(f"{steps * unit:.10g}")
+    return float(f"{near - unit if side == 'min' else near + unit:.4g}")
 
 
 def show(value: float) -> str:
