@@ -1,9 +1,9 @@
 """python plot.py: draw what was measured. Reads results, never writes them."""
 
 import argparse
-import re
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from rich import box
@@ -11,23 +11,27 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from benchmarks.analysis.select import choose, nearest, of_newest_code, require_alike
+from benchmarks.analysis.equal import TOLERANCE, Matches, match
+from benchmarks.analysis.select import choose, of_newest_code, require_alike
 from benchmarks.cli.common import Parser, add_results_dir, guarded, positive, warn
-from benchmarks.errors import UserError
+from benchmarks.cli.selection import dataset_of, ks_of
+from benchmarks.figures import presets
+from benchmarks.figures.axes import short
 from benchmarks.figures.curve import draw_curve
+from benchmarks.figures.deviation import draw_deviation
 from benchmarks.figures.distribution import draw_distribution
-from benchmarks.figures.theme import FORMATS, save, styles
-from benchmarks.figures.tradeoff import Point, draw_tradeoff, measure, short, shows_speed
-from benchmarks.files import resolved
+from benchmarks.figures.drawing import Drawing, write
+from benchmarks.figures.files import formats_of, paths_of
+from benchmarks.figures.panels import Panel, Point, measure, metrics_of, shows_speed
+from benchmarks.figures.presets import Preset, find_figure, panels_of
+from benchmarks.figures.theme import Style, styles
+from benchmarks.figures.tradeoff import draw_tradeoff
 from benchmarks.metrics.registry import Measured, Metric, definitions, parse_metric
 from benchmarks.metrics.table import DELTAS
-from benchmarks.paths import PLOTS
 from benchmarks.results.schema import label
-from benchmarks.results.store import Store, folder_name
+from benchmarks.results.store import Result, Store
 
-METRICS = ("robustness-0.1", "robustness-0.5", "robustness-0.9")
 CURVE_METRICS = ("recall", *(f"robustness-{delta}" for delta in DELTAS))
-OTHER_FORMATS = ("jpg", "jpeg", "gif", "eps", "ps", "tif", "tiff", "webp", "bmp", "html", "pgf")
 ROWS = 40  # of the table that is printed; a figure of more is not read point by point
 
 EXAMPLES = """examples:
@@ -35,44 +39,80 @@ EXAMPLES = """examples:
   python plot.py --metric recall --metric robustness-0.9 --versus qps
   python plot.py --curve --recall 0.9                          robustness for every δ, at equal recall
   python plot.py --distribution --algorithm faiss-hnsw --algorithm faiss-ivfflat
+  python plot.py --figure 6 --delta 0.2 --delta 0.8            a figure of the paper, of your results
+  python plot.py --figure 11 --at-least recall=0.8,0.95 --format pdf
 """
+# Which options go with which kind of figure; what is not named here goes with all.
+OPTIONS = {
+    "metric": "a figure without --figure, --curve or --distribution",
+    "versus": "a figure without --figure, --curve or --distribution",
+    "scale": "a trade-off",
+    "at_least": "a trade-off",
+    "delta": "a trade-off, or --figure 3",
+    "recall": "--curve, --distribution, or a figure at equal recall",
+    "tolerance": "--curve, --distribution, or a figure at equal recall",
+}
 
 
 def parser() -> argparse.ArgumentParser:
     """The options of `python plot.py`."""
     names = {item.template.replace("{", "<").replace("}", ">"): item.meaning for item in definitions()}
     known = "\n".join(f"  {name:24}{meaning}" for name, meaning in names.items())
+    figures = "\n".join(f"  {name:4}{preset.shows}" for name, preset in presets.FIGURES.items())
     parser = Parser(
         prog="plot.py",
-        description="Draw what was measured. Results are only read.",
-        epilog=f"{EXAMPLES}\nmetrics (name@K for one K):\n{known}",
+        description="Draw what was measured, and write the table behind it. Results are only read.",
+        epilog=f"{EXAMPLES}\nfigures of the paper (arXiv 2507.00379):\n{figures}\n\n"
+        f"metrics (name@K for one K):\n{known}",
     )
-    parser.add_argument("--dataset", metavar="NAME", help="data set (may be left out if only one was measured)")
+    parser.add_argument(
+        "--dataset",
+        metavar="NAME",
+        help="data set (may be left out if only one was measured, or with --figure the paper's)",
+    )
     kind = parser.add_mutually_exclusive_group()
+    kind.add_argument("--figure", metavar="N", help=f"a figure of the paper: {', '.join(presets.FIGURES)}; see below")
     kind.add_argument("--curve", action="store_true", help="robustness against δ, one operating point per algorithm")
     kind.add_argument(
         "--distribution", action="store_true", help="histogram of recall per query, one operating point per algorithm"
     )
     parser.add_argument(
-        "--metric",
-        action="append",
-        metavar="METRIC",
-        help=f"vertical axis; repeat for more panels (default: {' '.join(METRICS)})",
+        "--metric", action="append", metavar="METRIC", help="vertical axis; repeat for more panels (default: --delta)"
     )
     parser.add_argument("--versus", metavar="METRIC", help="horizontal axis (default: recall)")
+    parser.add_argument(
+        "--delta",
+        action="append",
+        metavar="δ",
+        help="of robustness; repeatable (default: 0.1 0.5 0.9, or those of the figure)",
+    )
+    parser.add_argument(
+        "--at-least",
+        action="append",
+        type=threshold,
+        default=[],
+        metavar="METRIC=V[,V]",
+        help="leave out points below V; of two, the lower is drawn dashed and the higher solid (repeatable)",
+    )
     parser.add_argument(
         "--scale",
         choices=["linear", "tail"],
         help="axis of shares: linear, zoomed to the points (default); or tail, which spreads out what is near 1",
     )
     parser.add_argument(
-        "--recall",
+        "--recall", type=share, metavar="R", help="the average recall at which indexes are compared (default: 0.9)"
+    )
+    parser.add_argument(
+        "--tolerance",
         type=share,
-        metavar="R",
-        help="with --curve and --distribution: draw the point nearest to this average recall (default: 0.9)",
+        metavar="T",
+        help="how far from it a point may be; else the values are interpolated between the points around it, and "
+        f"marked so (default: {TOLERANCE})",
     )
     parser.add_argument("--algorithm", action="append", default=[], metavar="NAME", help="only this one; repeatable")
-    parser.add_argument("--k", type=positive, help="only points that were asked for K neighbours")
+    parser.add_argument(
+        "--k", action="append", type=positive, help="only points of K neighbours; repeatable for curves"
+    )
     parser.add_argument("--mode", choices=["batch", "single"], help="only points of this mode")
     parser.add_argument("--threads", type=positive, metavar="N", help="only points of N threads")
     parser.add_argument("--distance", choices=["l2", "ip", "cosine"], help="only points of this distance")
@@ -80,6 +120,7 @@ def parser() -> argparse.ArgumentParser:
     parser.add_argument("--mix", action="store_true", help="show unlike results together; the figure then says so")
     parser.add_argument("--quiet", action="store_true", help="print the paths only, not the table")
     parser.add_argument("--format", metavar="LIST", help="png, svg, pdf, or several with commas (default: png)")
+    parser.add_argument("--no-csv", action="store_true", help="do not write the table behind the figure beside it")
     parser.add_argument(
         "--out",
         metavar="FILE",
@@ -100,135 +141,175 @@ def share(text: str) -> float:
     return number
 
 
+def threshold(text: str) -> tuple[str, tuple[float, ...]]:
+    """`recall=0.85,0.9`: a metric and one or two values of it, ascending."""
+    name, _, values = text.partition("=")
+    try:
+        levels = tuple(sorted({float(value) for value in values.split(",")}))
+    except ValueError:
+        levels = ()
+    if not name or not 1 <= len(levels) <= 2 or not all(abs(level) < float("inf") for level in levels):
+        raise argparse.ArgumentTypeError(f"must be METRIC=VALUE or METRIC=LOWER,HIGHER, not '{text}'")
+    return name, levels
+
+
 def main(argv: Sequence[str] | None = None) -> None:
     """Entry point; ends the process."""
     options = parser()
     args = options.parse_args(argv)
-    alone = args.curve or args.distribution
-    for name in ("metric", "versus", "scale") if alone else ("recall",):
-        if getattr(args, name) is not None:
-            kind = "--curve" if args.curve else "--distribution"
-            options.error(
-                f"--{name} does not go with {kind}" if alone else f"--{name} goes with --curve or --distribution"
-            )
-    guarded(lambda: plot(args))
+    guarded(lambda: plot(args, preset_of(args, options)))
 
 
-def plot(args: argparse.Namespace) -> None:
+def preset_of(args: argparse.Namespace, options: argparse.ArgumentParser) -> Preset:
+    """What to draw, with the options that change it; ends the process where an option does not go with it."""
+    chosen = f"--figure {args.figure}" if args.figure else "--curve" if args.curve else ""
+    chosen = chosen or ("--distribution" if args.distribution else "")
+    known = {"": presets.PLAIN, "--curve": presets.CURVE, "--distribution": presets.DISTRIBUTION}
+    preset = find_figure(args.figure) if args.figure else known[chosen]
+    alike = {"scale", "at_least"} if preset.kind == "tradeoff" else {"recall", "tolerance"}
+    alike |= {"delta"} if preset.deltas else set()
+    alike |= {"metric", "versus"} if not chosen else set()
+    for name, needs in OPTIONS.items():
+        if getattr(args, name) and name not in alike:
+            flag = "--" + name.replace("_", "-")
+            options.error(f"{flag} does not go with {chosen}" if chosen else f"{flag} goes with {needs}")
+    if args.metric and args.delta:
+        options.error("--delta does not go with --metric; name robustness-<δ> as a metric")
+    if preset is presets.PLAIN:
+        versus = args.versus or "recall"
+        names = args.metric or [f"robustness-{delta}" for delta in args.delta or preset.deltas]
+        return replace(preset, panels=tuple(presets.PanelSpec(versus, name) for name in dict.fromkeys(names)))
+    return preset
+
+
+def plot(args: argparse.Namespace, preset: Preset) -> None:
     """Select, draw, save, and print the paths and the table behind the figure.
 
     Raises:
         UserError: nothing to draw, unlike results, an unknown name, or an unknown format.
         OSError: the figure cannot be written.
     """
-    metrics = [parse_metric(name) for name in dict.fromkeys(args.metric or METRICS)]
-    versus = parse_metric(args.versus or "recall")
-    shown = [] if args.curve or args.distribution else [versus, *metrics]
+    panels = panels_of(preset, args.delta or (), dict(args.at_least))
+    shown = metrics_of(panels)
     formats = formats_of(args.out, args.format)
     store = Store(args.results_dir)
-    dataset = dataset_of(store, args.dataset)
+    usual = preset.dataset if preset.dataset and store.files(preset.dataset) else None
+    dataset = dataset_of(store, args.dataset or usual)
     results = list(store.results(dataset, warn))
     look = styles(result.identity.algorithm for result in results)  # the same whatever is left out
-    selected = choose(
-        results,
-        algorithms=args.algorithm,
-        ks=ks_of(args.k, shown),
-        mode=args.mode,
-        threads=args.threads,
-        distance=args.distance,
-        data=args.data,
-    )
-    if not args.mix:
-        selected, old = of_newest_code(selected)
-        for name, count in Counter(result.identity.algorithm for result in old).items():
-            warn(f"{count} points of {name} were measured with older code of it and are left out; --mix shows them")
-    mixed = require_alike(selected, speed=shows_speed(shown), mix=args.mix)
-    if shown:
-        points = measure(selected, shown)
-        figure = draw_tradeoff(points, metrics, versus, scale=args.scale or "linear", mixed=mixed, look=look)
-        what = "+".join(item.name for item in metrics) if args.metric else "robustness"
-        what += f"-vs-{versus.name}"
-        columns = list({item.name: item for item in shown}.values())
+    selected, mixed = selection(args, preset, dataset, results, shown)
+    if preset.kind == "tradeoff":
+        drawing, points = tradeoff(args, preset, presets.with_levels(panels, selected), selected, mixed, look)
+        columns = shown
     else:
-        recall = args.recall or 0.9
-        near = nearest(selected, recall)
-        draw, what = (draw_curve, "curve") if args.curve else (draw_distribution, "distribution")
-        figure = draw(near, selected, recall=recall, mixed=mixed, look=look)
-        one_hit = f"robustness-1/{max(result.identity.k for result in near)}"
-        names = CURVE_METRICS if args.curve else ("recall", one_hit, "robustness-1")
-        columns = [parse_metric(name) for name in names]
-        points = measure([*near, *(result for result in selected if not result.ok)], columns)
-    what += f"-k{args.k}" if args.k else ""
-    paths = paths_of(args.out, f"{dataset}-{what}", formats)
-    save(figure, paths)
-    for path in paths:
+        drawing, points, columns = equal(args, preset, selected, mixed, look)
+    paths = paths_of(args.out, f"{dataset}-{what(args, panels)}", formats)
+    for path in write(drawing, paths, csv=not args.no_csv):
         print(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path)
     if not args.quiet:
         print_table(points, columns)
 
 
-def ks_of(k: int | None, metrics: Sequence[Metric]) -> list[int]:
-    """The K that are asked for, by --k or by a metric's @K; none means all.
+def selection(
+    args: argparse.Namespace, preset: Preset, dataset: str, results: Sequence[Result], shown: Sequence[Metric]
+) -> tuple[list[Result], str | None]:
+    """The results to draw, and the note for the figure where they are unlike.
 
     Raises:
-        UserError: the two contradict each other.
+        UserError: there are none, the figure needs others, or they are unlike and may not be shown together.
     """
-    for metric in metrics:
-        if k and metric.k and metric.k != k:
-            raise UserError(f"'{metric.name}' is for K = {metric.k} but --k is {k}; leave one of them out")
-    return [k] if k else sorted({metric.k for metric in metrics if metric.k})
+    advice = f"measure more: python run.py --dataset {dataset} {preset.measure}".strip()
+    present = {result.identity.algorithm for result in results}
+    ks = sorted(set(args.k)) if args.k and len(args.k) > 1 else ks_of(args.k[0] if args.k else None, shown)
+    selected = choose(
+        results,
+        algorithms=args.algorithm or (presets.algorithms_of(preset, present, advice) if present else ()),
+        ks=ks or preset.ks,
+        mode=args.mode,
+        threads=args.threads,
+        distance=args.distance,
+        data=args.data,
+    )
+    presets.require_ks(ks or preset.ks, selected, dataset)
+    presets.require_variety(preset, selected, advice)
+    if not args.mix:
+        selected, old = of_newest_code(selected)
+        for name, count in Counter(result.identity.algorithm for result in old).items():
+            warn(f"{count} points of {name} were measured with older code of it and are left out; --mix shows them")
+    apart = sorted({result.identity.k for result in selected}) if preset.kind == "curve" else [None]
+    together = [[each for each in selected if k in (None, each.identity.k)] for k in apart]
+    unlike = [require_alike(group, speed=shows_speed(shown), mix=args.mix) for group in together]
+    return selected, "; ".join(dict.fromkeys(filter(None, unlike))) or None
 
 
-def dataset_of(store: Store, name: str | None) -> str:
-    """Folder of the data set that was named, or of the only one there is.
-
-    Raises:
-        UserError: it has no results, or there are several; says what there is.
-    """
-    counts = Counter(path.parent.parent.name for path in store.files())
-    listing = ", ".join(f"{each} ({counts[each]})" for each in sorted(counts))
-    if not counts:
-        raise UserError(
-            f"{store.folder}: no results there; measure with python run.py, or give another folder with --results-dir"
-        )
-    if not name:
-        if len(counts) > 1:
-            raise UserError(f"several data sets were measured; choose one with --dataset: {listing}")
-        return next(iter(counts))
-    for candidate in (name, Path(name).stem):  # a card or a file may be given by its path, as to run.py
-        if folder_name(candidate) in counts:
-            return folder_name(candidate)
-    raise UserError(f"no results of data set '{name}' in {store.folder}; there are: {listing}")
-
-
-def formats_of(out: str | None, formats: str | None) -> list[str]:
-    """Formats to write, from the suffix of --out, else from --format.
-
-    Raises:
-        UserError: a format is not known, or the two contradict each other.
-    """
-    suffix = Path(out).suffix.lstrip(".").lower() if out else ""
-    wanted = list(dict.fromkeys(item.strip().lower() for item in (formats or "png").split(",")))
-    unknown = [item for item in wanted if item not in FORMATS]
-    unknown += [suffix] if suffix in OTHER_FORMATS else []
-    if unknown:
-        raise UserError(f"unknown format '{unknown[0]}'; known: {', '.join(FORMATS)}")
-    if suffix not in FORMATS:
-        return wanted
-    if formats and wanted != [suffix]:
-        raise UserError(f"--out {out} and --format {formats} contradict each other; leave the suffix or --format out")
-    return [suffix]
+def tradeoff(
+    args: argparse.Namespace,
+    preset: Preset,
+    panels: Sequence[Panel],
+    selected: Sequence[Result],
+    mixed: str | None,
+    look: dict[str, Style],
+) -> tuple[Drawing, list[Point]]:
+    """Draw one metric against another, of every point."""
+    points = measure(selected, metrics_of(panels))
+    drawing = draw_tradeoff(
+        points,
+        panels,
+        title=preset.shows or None,
+        scale=args.scale or "linear",
+        sweep=preset.sweep,
+        mixed=mixed,
+        look=look,
+    )
+    return drawing, points
 
 
-def paths_of(out: str | None, name: str, formats: Sequence[str]) -> list[Path]:
-    """Absolute paths to write; a folder given as --out takes the default name."""
-    name = re.sub(r"[^A-Za-z0-9._+@-]+", "_", name)
-    path = resolved(out) if out else PLOTS / name
-    if out and (path.is_dir() or out.endswith("/")):
-        path = path / name
-    if path.suffix.lstrip(".").lower() in FORMATS:
-        return [path]
-    return [path.with_name(f"{path.name}.{each}") for each in formats]
+def equal(
+    args: argparse.Namespace, preset: Preset, selected: Sequence[Result], mixed: str | None, look: dict[str, Style]
+) -> tuple[Drawing, list[Point], list[Metric]]:
+    """Draw a comparison at equal average recall; with the points and metrics of the table that is printed."""
+
+    def matched(results: Sequence[Result]) -> Matches:
+        return match(results, args.recall or preset.recall, args.tolerance or TOLERANCE, preset.at_least)
+
+    if preset.kind == "curve":
+        ks = sorted({result.identity.k for result in selected})
+        matches = {k: matched([each for each in selected if each.identity.k == k]) for k in ks}
+        drawing = draw_curve(matches, selected, mixed=mixed, look=look)
+        names = CURVE_METRICS
+    else:
+        matches = {0: matched(selected)}
+        if preset.kind == "deviation":
+            metrics = presets.metrics_of_comparison(preset, args.delta or ())
+            drawing = draw_deviation(matches[0], metrics, selected, mixed=mixed, look=look)
+            names = ("recall", *(metric.name for metric in metrics))
+        else:
+            drawing = draw_distribution(matches[0], selected, mixed=mixed, look=look)
+            names = (
+                "recall",
+                f"robustness-1/{max(each.result.identity.k for each in matches[0].found)}",
+                "robustness-1",
+            )
+    columns = [parse_metric(name) for name in names]
+    points = [
+        Point(each.result, {metric.name: each.combine(metric.compute) for metric in columns}, each.search)
+        for group in matches.values()
+        for each in group.found
+    ]
+    points += [Point(result, dict.fromkeys(metric.name for metric in columns)) for result in selected if not result.ok]
+    return drawing, points, columns
+
+
+def what(args: argparse.Namespace, panels: Sequence[Panel]) -> str:
+    """The part of a file's name that tells what the figure shows."""
+    if args.figure:
+        name = f"figure-{args.figure}"
+    elif args.curve or args.distribution:
+        name = "curve" if args.curve else "distribution"
+    else:
+        name = "+".join(panel.ys[0].name for panel in panels) if args.metric else "robustness"
+        name += f"-vs-{panels[0].x.name}"
+    return name + (f"-k{'+'.join(map(str, sorted(set(args.k))))}" if args.k else "")
 
 
 def print_table(points: Sequence[Point], metrics: Sequence[Metric]) -> None:
@@ -247,9 +328,7 @@ def print_table(points: Sequence[Point], metrics: Sequence[Metric]) -> None:
         cells = [_text(point.values[metric.name], metric) for metric in metrics]
         if not point.result.ok:
             cells = [point.result.record.status] + [""] * (len(metrics) - 1)
-        table.add_row(
-            identity.algorithm, escape(label(identity.build_params)), escape(label(identity.search_params)), *cells
-        )
+        table.add_row(identity.algorithm, escape(label(identity.build_params)), escape(point.search), *cells)
     console.print(table)
     if len(order) > ROWS:
         print(f"… and {len(order) - ROWS} more points; python -m benchmarks export writes them all")

@@ -1,114 +1,129 @@
-"""Robustness against δ: the whole curve of one operating point of each algorithm."""
+"""Robustness against δ: the whole curve of one operating point of each algorithm, a panel for each K."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 
-from matplotlib.figure import Figure
+from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
-from benchmarks.analysis.select import FIELDS, average_recall, describe, failures, varying
-from benchmarks.figures.theme import Style, failure_handles, sheet, styles, themed
-from benchmarks.figures.tradeoff import set_share_axis
+from benchmarks.analysis.equal import Matches, Operating, names_of
+from benchmarks.analysis.select import describe, failures
+from benchmarks.figures.axes import set_share_axis
+from benchmarks.figures.drawing import Drawing, operating_columns, table_of, value_columns
+from benchmarks.figures.theme import TEXT, Style, failure_handles, sheet, styles, themed
 from benchmarks.metrics.quality import robustness_of
 from benchmarks.metrics.registry import Measured
 from benchmarks.results.store import Result
 
 MARKERS = 10  # on a curve, about
-UNEVEN = 0.01  # distance in recall, of points or from what was asked, that is worth a caution
 
 
-def curve_of(result: Result) -> list[Measured]:
-    """Robustness-(j/K)@K for j = 1 … K with Wilson intervals; their mean is the average recall."""
-    steps = result.record.denominator
-    return [robustness_of(result.hits, Fraction(j, steps), steps) for j in range(1, steps + 1)]
-
-
-def point_labels(points: Sequence[Result]) -> list[str]:
-    """`faiss-hnsw M=8,efSearch=14 (recall 0.913)` for each; with what is unlike where results are mixed."""
-    fields = {name: field.of for name, field in FIELDS.items() if not field.speed_only}
-    kinds = [{name: of(result) for name, of in fields.items()} for result in points]
-    unlike = varying(kinds)
-    labels = []
-    for result, kind in zip(points, kinds, strict=True):
-        extra = "".join(f", {name} {str(kind[name])[:8]}" for name in unlike)
-        identity = result.identity
-        name = f"{identity.algorithm} {identity.label() if identity.build_params or identity.search_params else ''}"
-        labels.append(f"{name.strip()} (recall {float(average_recall(result)):.3f}{extra})")
-    return labels
-
-
-def recall_note(points: Sequence[Result], recall: float) -> list[str]:
-    """Which points these are, and a caution where their recalls are not alike."""
-    found = [float(average_recall(result)) for result in points]
-    note = f"The operating point of each algorithm whose recall is nearest to {recall:g}"
-    if max(*found, recall) - min(*found, recall) > UNEVEN and len(found) > 1:
-        note += f". They span recall {min(found):.3f} to {max(found):.3f}, which is part of any difference"
-    return [f"{note}."]
+def curve_of(point: Operating) -> list[Measured]:
+    """Robustness-(j/K)@K for j = 1 … K with intervals; their mean is the average recall."""
+    steps = point.result.record.denominator
+    return [
+        point.combine(lambda result, j=j: robustness_of(result.hits, Fraction(j, steps), steps))
+        for j in range(1, steps + 1)
+    ]
 
 
 @themed
 def draw_curve(
-    points: Sequence[Result],
+    matches: Mapping[int, Matches],
     results: Sequence[Result],
     *,
-    recall: float = 0.9,
     mixed: str | None = None,
     look: dict[str, Style] | None = None,
-) -> Figure:
+) -> Drawing:
     """Robustness for every δ of one operating point of each algorithm.
 
     Args:
-        points: what is drawn, from `nearest`.
+        matches: what is drawn for each K, a panel each, from `match`.
         results: all that were selected; the failed ones among them are named.
-        recall: what the points were chosen by.
         mixed: note for a figure of unlike results.
         look: style of each algorithm; by those that are drawn if not given.
     """
     look = look or styles(result.identity.algorithm for result in results)
-    variants, labels = _variants(points), point_labels(points)
-    figure, (panel,) = sheet(
-        f"{points[0].identity.dataset}: robustness curve near recall {recall:g}",
+    drawn = {
+        k: list(zip(each.found, _variants(each.found), names_of(each.found, results), strict=True))
+        for k, each in matches.items()
+    }
+    points = [point.result for each in matches.values() for point in each.found]
+    several = len(matches) > 1
+    recall = next(iter(matches.values())).recall
+    figure, axes = sheet(
+        f"{points[0].identity.dataset}: robustness against δ at average recall {recall:g}",
         describe(points),
         alert=mixed,
         rows=1,
-        columns=1,
-        panel=(8.4, 4.6),
+        columns=len(matches),
+        panel=(5.6, 4.2) if several else (8.4, 4.6),
         legend=[
-            Line2D([], [], label=label, **look[result.identity.algorithm].line(variant))
-            for result, variant, label in zip(points, variants, labels, strict=True)
+            Line2D([], [], label=f"{f'K={k}: ' if several else ''}{name}", **_look(look, point, variant))
+            for k, each in drawn.items()
+            for point, variant, name in each
         ],
         failed=failure_handles(failures(results), look),
         notes=[
-            *recall_note(points, recall),
+            *_notes(matches),
             "The mean of a curve over δ = 1/K, 2/K, …, 1, which is the area under its steps down to 0, is "
             "its average recall. Bands: 95 % Wilson intervals of each δ.",
         ],
     )
-    ends = []
-    for result, variant, label in zip(points, variants, labels, strict=True):
-        curve = curve_of(result)
-        denominator = len(curve)
-        deltas = [j / denominator for j in range(denominator + 1)]
-        steps = [curve[0], *curve]
-        values, low, high = ([getattr(item, name) for item in steps] for name in ("value", "low", "high"))
-        style = look[result.identity.algorithm].line(variant)
-        panel.fill_between(deltas, low, high, step="pre", color=style["color"], alpha=0.14, linewidth=0)
-        every = max(1, denominator // MARKERS)
-        panel.step(deltas, values, where="pre", markevery=(every, every), label=label, clip_on=False, zorder=3, **style)
-        ends += low + high
-    set_share_axis(panel, "y", min(ends), max(ends))
-    panel.set(xlim=(0, 1.01), xticks=[tick / 10 for tick in range(11)], xlabel="δ")
-    ks = {result.identity.k for result in points}
-    panel.set_ylabel(f"Robustness-δ@{ks.pop() if len(ks) == 1 else 'K'}: share of queries with recall ≥ δ")
-    return figure
+    rows = []
+    for place, (axis, (k, each)) in enumerate(zip(axes, drawn.items(), strict=True)):
+        for point, variant, name in each:
+            curve = curve_of(point)
+            _draw(axis, curve, _look(look, point, variant), name, 0.07 if point.interpolated else 0.14)
+            rows += [
+                {**operating_columns(point), "delta": j / len(curve), **value_columns("robustness", measured)}
+                for j, measured in enumerate(curve, 1)
+            ]
+        ends = [end for line in each for item in curve_of(line[0]) for end in (item.low, item.high)]
+        set_share_axis(axis, "y", min(ends), max(ends))
+        axis.set(xlim=(0, 1.01), xticks=[tick / 10 for tick in range(11)], xlabel="δ")
+        axis.set_ylabel(f"Robustness-δ@{k}" + ("" if several else ": share of queries with recall ≥ δ"))
+        if several:
+            axis.set_title(f"({chr(ord('a') + place)}) K = {k}", loc="left", fontsize=TEXT)
+    return Drawing(figure, table_of(rows, results))
 
 
-def _variants(points: Sequence[Result]) -> list[int]:
+def _draw(axis: Axes, curve: Sequence[Measured], style: dict, name: str, alpha: float) -> None:
+    """One curve with its band; for δ up to 1/K it is level."""
+    denominator = len(curve)
+    deltas = [j / denominator for j in range(denominator + 1)]
+    steps = [curve[0], *curve]
+    values, low, high = ([getattr(item, end) for item in steps] for end in ("value", "low", "high"))
+    axis.fill_between(deltas, low, high, step="pre", color=style["color"], alpha=alpha, linewidth=0)
+    every = max(1, denominator // MARKERS)
+    axis.step(deltas, values, where="pre", markevery=(every, every), label=name, clip_on=False, zorder=3, **style)
+
+
+def _look(look: dict[str, Style], point: Operating, variant: int) -> dict:
+    """Of the algorithm; open markers for what is interpolated."""
+    style = look[point.result.identity.algorithm]
+    return style.line(variant) | {"markerfacecolor": "white" if point.interpolated else style.colour}
+
+
+def _notes(matches: Mapping[int, Matches]) -> list[str]:
+    """Those of each K, once where they are the same."""
+    if len(matches) == 1:
+        return next(iter(matches.values())).note()
+    return list(
+        dict.fromkeys(
+            line if "Not shown" not in line else f"K = {k}: {line}"
+            for k, each in matches.items()
+            for line in each.note()
+        )
+    )
+
+
+def _variants(points: Sequence[Operating]) -> list[int]:
     """Number of each point among those of its algorithm; above 0 only where unlike results are mixed."""
     seen: dict[str, int] = {}
     numbers = []
-    for result in points:
-        name = result.identity.algorithm
+    for point in points:
+        name = point.result.identity.algorithm
         numbers.append(seen.get(name, 0))
         seen[name] = numbers[-1] + 1
     return numbers

@@ -21,6 +21,9 @@ from benchmarks.files import write_whole
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#222222")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "p")  # ten and seven have no common divisor: 70 pairs
 DASHES = ("-", (0, (5, 1.5)), (0, (1.2, 1.2)), (0, (6, 1.5, 1.2, 1.5)), (0, (3, 3)), (0, (8, 2, 2, 2, 2, 2)))
+HATCHES = ("", "//", "..", "xx", "\\\\", "++", "oo", "--")  # eight: with seven colours, 56 pairs
+MISSED = (0, (3.5, 1.8))  # dash of a threshold that is not met
+TIER_STEP = 2  # markers between two builds of one algorithm; even, since 7 places on the colour comes again
 ALERT, GREY, LIGHT = "#C00000", "#555555", "#DDDDDD"
 FORMATS = ("png", "svg", "pdf")
 _METADATA = {
@@ -82,6 +85,20 @@ class Style:
             "markeredgecolor": self.colour,
             "markeredgewidth": 1.2,
         }
+
+    def bar(self) -> dict:
+        """Patch keywords: colour, and a hatch that tells bars apart in grey."""
+        hatch = HATCHES[self.place % len(HATCHES)]
+        return {"facecolor": self.colour, "hatch": hatch, "edgecolor": "white", "linewidth": 0}
+
+    def tier(self, variant: int, met: bool) -> dict:
+        """Line2D keywords where the dash tells a threshold: solid and filled if met, else dashed and open.
+
+        Builds of one algorithm then differ in their marker.
+        """
+        marker = MARKERS[(MARKERS.index(self.marker) + TIER_STEP * variant) % len(MARKERS)]
+        face = self.colour if met else "white"
+        return self.line() | {"marker": marker, "linestyle": "-" if met else MISSED, "markerfacecolor": face}
 
 
 def styles(algorithms: Iterable[str]) -> dict[str, Style]:
@@ -207,12 +224,19 @@ def _wrapped(lines: Iterable[str | None], inches: float, size: float, weight: st
     font = FontProperties(family=RC["font.family"], weight=weight)
     broken = []
     for line in filter(None, lines):
-        width = TextPath((0, 0), line, size=size, prop=font).vertices[:, 0].max(initial=0) / 72
+        width = _width([line], size, font)
         if width > inches:
-            fits = max(20, int(0.97 * len(line) * inches / width))  # characters, were all of average width
-            line = textwrap.fill(line, fits, break_on_hyphens=False)
+            fits = int(0.97 * len(line) * inches / width)  # characters, were all of average width
+            while fits > 20 and _width(textwrap.wrap(line, fits, break_on_hyphens=False), size, font) > inches:
+                fits -= 2
+            line = textwrap.fill(line, max(20, fits), break_on_hyphens=False)
         broken.append(line)
     return "\n".join(broken)
+
+
+def _width(lines: Iterable[str], size: float, font: FontProperties) -> float:
+    """Of the widest line, in inches."""
+    return max(TextPath((0, 0), line, size=size, prop=font).vertices[:, 0].max(initial=0) for line in lines) / 72
 
 
 @themed

@@ -1,174 +1,246 @@
-"""One metric against another: operating points, joined per build, a panel for each metric."""
+"""One metric against another: operating points, joined per build, in any number of panels."""
 
 import math
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLocator
 
-from benchmarks.analysis.pareto import pareto_front
-from benchmarks.analysis.select import FIELDS, comparable, describe, failures, listed, require_ok, varying
+from benchmarks.analysis.select import describe, failures, listed, varying
 from benchmarks.errors import UserError
-from benchmarks.figures.theme import Style, failure_handles, sheet, styles, themed
+from benchmarks.figures.axes import set_axis
+from benchmarks.figures.drawing import Drawing, identity_columns, table_of, value_columns
+from benchmarks.figures.names import name_points
+from benchmarks.figures.panels import (
+    Line,
+    Panel,
+    Point,
+    lines_of,
+    metrics_of,
+    shows_speed,
+    split_at_front,
+    split_by_sweep,
+)
+from benchmarks.figures.theme import GREY, TEXT, Style, failure_handles, sheet, styles, themed
 from benchmarks.metrics.registry import Measured, Metric
-from benchmarks.results.store import Result
 
-SMALLEST_SPAN = 0.02  # of a share's axis, lest noise fill the panel
 COLUMNS = 3
-
-
-@dataclass(frozen=True)
-class Point:
-    """A result and its metrics by name; None where it does not have one."""
-
-    result: Result
-    values: dict[str, Measured | None]
-
-
-@dataclass(frozen=True)
-class Line:
-    """The points of one build of one algorithm."""
-
-    label: str
-    style: Style
-    variant: int
-    points: list[Point]
-
-
-def measure(results: Iterable[Result], metrics: Sequence[Metric]) -> list[Point]:
-    """Every metric of every result.
-
-    Raises:
-        UserError: every result failed, or none has one of the metrics.
-    """
-    results = list(results)
-    require_ok(results)
-    points = [Point(each, {metric.name: metric.compute(each) for metric in metrics}) for each in results]
-    for metric in metrics:
-        if not any(point.values[metric.name] for point in points):
-            raise UserError(
-                f"none of the {len(points)} selected results has a value of '{metric.name}', "
-                f"which is: {metric.definition.meaning}"
-            )
-    return points
-
-
-def shows_speed(metrics: Iterable[Metric]) -> bool:
-    """Whether threads and machine bear on what is shown."""
-    return any(metric.definition.kind == "speed" for metric in metrics)
-
-
-def lines_of(points: Sequence[Point], look: dict[str, Style], speed: bool) -> list[Line]:
-    """Group points by build; labelled by algorithm, and by what its builds differ in where it has several.
-
-    Failed points belong to no line, and unlike results that were mixed are never joined.
-    """
-    names = [name for name, field in FIELDS.items() if speed or not field.speed_only]
-    lines = []
-    for algorithm in sorted({point.result.identity.algorithm for point in points}):
-        builds: dict[str, list[Point]] = {}
-        traits: dict[str, dict] = {}
-        for point in points:
-            identity = point.result.identity
-            if identity.algorithm != algorithm or not point.result.ok:
-                continue
-            kind = dict(zip(names, comparable(point.result, speed), strict=True))
-            trait = {**identity.build_params, "seed": identity.seed, **kind}
-            key = repr(sorted(trait.items()))
-            builds.setdefault(key, []).append(point)
-            traits[key] = trait
-        shown = varying(list(traits.values()))
-        ranks = {key: [_sortable(trait.get(name)) for name in shown] for key, trait in traits.items()}
-        for variant, key in enumerate(sorted(builds, key=ranks.__getitem__)):
-            what = ", ".join(f"{name}={str(traits[key][name])[:24]}" for name in shown if name in traits[key])
-            lines.append(Line(f"{algorithm} {what}".strip(), look[algorithm], variant, builds[key]))
-    return lines
-
-
-def _sortable(value: object) -> tuple:
-    return (0, value, "") if isinstance(value, (int, float)) else (1, 0, str(value))
-
-
-def split_at_front(points: Sequence[Point], x: Metric, y: Metric) -> tuple[list[Point], list[Point]]:
-    """Points of a line in drawing order: those that are joined, and those that are not.
-
-    Where an axis is a speed the Pareto front is joined; else all points are, by ascending x.
-    """
-    present = [point for point in points if point.values[x.name] and point.values[y.name]]
-    present.sort(key=lambda point: (point.values[x.name].value, point.values[y.name].value))
-    if not shows_speed([x, y]):
-        return present, []
-    chosen = pareto_front(
-        [point.values[x.name].value for point in present],
-        [point.values[y.name].value for point in present],
-        x.definition.better,
-        y.definition.better,
-    )
-    rest = [point for index, point in enumerate(present) if index not in chosen]
-    return [present[index] for index in chosen], rest
 
 
 @themed
 def draw_tradeoff(
     points: Sequence[Point],
-    metrics: Sequence[Metric],
-    versus: Metric,
+    panels: Sequence[Panel],
     *,
+    title: str | None = None,
     scale: str = "linear",
+    sweep: bool = False,
     mixed: str | None = None,
     look: dict[str, Style] | None = None,
-) -> Figure:
-    """One panel for each metric, against `versus`.
+) -> Drawing:
+    """Operating points of every algorithm in each panel.
 
     Args:
         points: from `measure`, failed ones included.
-        metrics: for the vertical axes.
-        versus: for the horizontal axis.
+        panels: what to draw against what; several get letters. All show one metric, or all the same several.
+        title: what it shows; made from the metrics if not given.
         scale: of shares: `linear`, zoomed to the points; or `tail`, logarithmic in the distance to 1.
+        sweep: a figure of parameters: every line has its own colour, all its points are joined, and they are named.
         mixed: note for a figure of unlike results.
         look: style of each algorithm; by those that are drawn if not given.
+
+    Raises:
+        UserError: no point reaches the floor of any panel.
     """
     results = [point.result for point in points]
     look = look or styles(result.identity.algorithm for result in results)
-    lines = lines_of(points, look, shows_speed([versus, *metrics]))
     ks = {result.identity.k for result in results}
     k = ks.pop() if len(ks) == 1 else None
-    stems = listed(dict.fromkeys(_stem(metric) for metric in metrics))
-    columns = min(len(metrics), COLUMNS)
-    figure, panels = sheet(
-        f"{results[0].identity.dataset}: {stems} against {_word(versus.name.split('@')[0])}",
+    _require_points(points, panels, k)
+    lines = _looking_apart(lines_of(points, look, shows_speed(metrics_of(panels))), panels[0].ys, k, sweep)
+    marks = [_marks(panel, lines, sweep) for panel in panels]
+    columns = min(len(panels), COLUMNS)
+    figure, axes = sheet(
+        f"{results[0].identity.dataset}: {title or _title(panels)}",
         describe(results),
         alert=mixed,
-        rows=math.ceil(len(metrics) / columns),
+        rows=math.ceil(len(panels) / columns),
         columns=columns,
-        used=len(metrics),
+        used=len(panels),
         panel=(7.2, 4.2) if columns == 1 else (5.2, 3.9) if columns == 2 else (4.1, 3.5),
-        legend=[Line2D([], [], label=line.label, **line.style.line(line.variant)) for line in lines],
+        legend=[Line2D([], [], label=line.label, **_look(line, panels[0], sweep, met=True)) for line in lines],
         failed=failure_handles(failures(results), look),
-        notes=_notes(points, metrics, versus),
+        notes=_notes(points, panels, sweep, k),
     )
-    for panel, metric in zip(panels, metrics, strict=True):
-        drawn = []
+    letters = [f"({chr(ord('a') + place)})" if len(panels) > 1 else "" for place in range(len(panels))]
+    rows = []
+    for axis, panel, letter, drawn in zip(axes, panels, letters, marks, strict=True):
+        axis.set_title(f"{letter} {panel.heading(k)}".strip(), loc="left", fontsize=TEXT)
+        for mark in drawn:
+            _draw_mark(axis, panel, mark, sweep)
+            rows += [{"panel": letter.strip("()"), **row} for row in _rows(panel, mark, k)]
+        _set_axes(axis, panel, drawn, k, scale, max(result.record.nq for result in results))
+    if sweep:
+        figure.draw_without_rendering()  # places are known only after the layout
+        names = _names(points)
+        for axis, drawn in zip(axes, marks, strict=True):
+            places = {(each.x.value, each.y.value): names[id(each.point)] for mark in drawn for each in mark.places}
+            name_points(axis, places)
+    return Drawing(figure, table_of(rows, results))
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Where a point is drawn."""
+
+    point: Point
+    x: Measured
+    y: Measured
+
+
+@dataclass(frozen=True)
+class _Mark:
+    """What is drawn at once: points of a line that reach a level, joined or loose."""
+
+    line: Line
+    y: Metric
+    level: float | None
+    met: bool  # the last level of the floor, if there is one
+    joined: bool
+    places: list[_Place]
+
+
+def _marks(panel: Panel, lines: Sequence[Line], sweep: bool) -> list[_Mark]:
+    """All that a panel shows, in drawing order; fronts of a speed, else sweeps of a parameter, are joined."""
+    steps = panel.floor.steps if panel.floor else [None]
+    marks = []
+    for number, level in enumerate(steps):
         for line in lines:
-            joined, loose = split_at_front(line.points, versus, metric)
-            _draw_points(panel, joined, versus, metric, line, faint=False)
-            _draw_points(panel, loose, versus, metric, line, faint=True)
-            drawn += joined + loose
-        for axis, item in (("x", versus), ("y", metric)):
-            set_axis(
-                panel,
-                axis,
-                item,
-                [point.values[item.name] for point in drawn],
-                k,
-                scale,
-                max(result.record.nq for result in results),
-            )
-    return figure
+            points = [each for each in line.points if not panel.floor or panel.floor.passes(each, level)]
+            for y in panel.ys:
+                if line.y not in (None, y.name):
+                    continue
+                if sweep or not shows_speed([panel.x, y]):
+                    groups = [(True, each) for each in split_by_sweep(points, panel.x, y)]
+                else:
+                    groups = list(zip((True, False), split_at_front(points, panel.x, y), strict=True))
+                for joined, some in groups:
+                    places = [_Place(each, each.values[panel.x.name], each.values[y.name]) for each in some]
+                    if places:
+                        marks.append(_Mark(line, y, level, number == len(steps) - 1, joined, places))
+    return marks
+
+
+def _looking_apart(lines: Sequence[Line], ys: Sequence[Metric], k: int | None, sweep: bool) -> list[Line]:
+    """Lines split by metric where a panel shows several; each with its own colour in a figure of parameters."""
+    if len(ys) > 1:
+        lines = [
+            replace(line, label=f"{line.label} {y.title(k)}", variant=line.variant * len(ys) + place, y=y.name)
+            for line in lines
+            for place, y in enumerate(ys)
+        ]
+    if not sweep:
+        return list(lines)
+    own = styles(f"{place:04}" for place in range(len(lines))).values()
+    return [replace(line, style=style, variant=0) for line, style in zip(lines, own, strict=True)]
+
+
+def _look(line: Line, panel: Panel, sweep: bool, met: bool) -> dict:
+    """Line2D keywords; where dashes tell thresholds apart, builds differ in their marker instead."""
+    return line.style.tier(line.variant, met) if sweep or panel.tiered else line.style.line(line.variant)
+
+
+def _draw_mark(axis: Axes, panel: Panel, mark: _Mark, sweep: bool) -> None:
+    """Markers with their intervals, joined, or faint where they are loose."""
+    at = [place.x.value for place in mark.places], [place.y.value for place in mark.places]
+    drawn = _look(mark.line, panel, sweep, mark.met) | ({} if mark.joined else {"linestyle": "none", "alpha": 0.35})
+    axis.errorbar(
+        *at,
+        xerr=_reach([place.x for place in mark.places]),
+        yerr=_reach([place.y for place in mark.places]),
+        fmt="none",
+        ecolor=mark.line.style.colour,
+        elinewidth=0.9,
+        alpha=0.5 if mark.joined else 0.2,
+        zorder=2,
+    )
+    axis.plot(*at, zorder=4 if mark.met else 3, clip_on=False, label=mark.line.label, **drawn)
+
+
+def _rows(panel: Panel, mark: _Mark, k: int | None) -> list[dict]:
+    """The table's rows of a mark."""
+    level = {"threshold": panel.floor.text(mark.level, k) if mark.level is not None else "none"} if panel.floor else {}
+    return [
+        {
+            "line": mark.line.label,
+            **level,
+            **identity_columns(place.point.result),
+            "x_metric": panel.x.name,
+            **value_columns("x", place.x),
+            "y_metric": mark.y.name,
+            **value_columns("y", place.y),
+            "joined": mark.joined,
+        }
+        for place in mark.places
+    ]
+
+
+def _set_axes(axis: Axes, panel: Panel, marks: Sequence[_Mark], k: int | None, scale: str, n: int) -> None:
+    """Both axes of a panel; one that no point reaches says so."""
+    if not marks:
+        axis.set(xlabel=panel.x.title(k), ylabel=panel.ys[0].title(k), xticks=[], yticks=[])
+        reason = f"no point has\n{panel.floor.text(panel.floor.levels[0], k)}" if panel.floor else "no point"
+        axis.text(0.5, 0.5, reason, ha="center", va="center", color=GREY, transform=axis.transAxes)
+        return
+    places = [place for mark in marks for place in mark.places]
+    set_axis(axis, "x", panel.x, [place.x for place in places], k, scale, n)
+    set_axis(axis, "y", panel.ys[0], [place.y for place in places], k, scale, n)
+    if len(panel.ys) > 1:
+        axis.set_ylabel(listed(y.title(k) for y in panel.ys))
+
+
+def _require_points(points: Sequence[Point], panels: Sequence[Panel], k: int | None) -> None:
+    """Raises UserError where the floors leave nothing to draw."""
+    floors = [panel.floor for panel in panels]
+    if any(floor is None or any(floor.passes(each, floor.steps[0]) for each in points) for floor in floors):
+        return
+    floor = floors[0]
+    values = [value.value for each in points if (value := each.values[floor.metric.name])]
+    best = max(values) if floor.metric.definition.better == "higher" else min(values)
+    raise UserError(
+        f"no point has {floor.text(floor.levels[0], k)}; the best has {best:.4g}: lower the threshold with "
+        f"--at-least {floor.metric.name}=VALUE, or measure settings that search more (run.py --set)"
+    )
+
+
+def _names(points: Sequence[Point]) -> dict[int, str]:
+    """What to write at each point, by its id: the values of the search parameters that its algorithm varies."""
+    varied = _varied(points)
+    return {
+        id(each): "/".join(
+            str(each.result.identity.search_params[name])
+            for name in varied.get(each.result.identity.algorithm, ())
+            if name in each.result.identity.search_params
+        )
+        for each in points
+    }
+
+
+def _varied(points: Sequence[Point]) -> dict[str, list[str]]:
+    """Names of the search parameters that vary, by algorithm."""
+    params: dict[str, list[dict]] = {}
+    for each in points:
+        if each.result.ok:
+            params.setdefault(each.result.identity.algorithm, []).append(each.result.identity.search_params)
+    return {algorithm: varying(each) for algorithm, each in params.items()}
+
+
+def _title(panels: Sequence[Panel]) -> str:
+    """`robustness and recall against QPS`."""
+    ys = listed(dict.fromkeys(_stem(y) for panel in panels for y in panel.ys))
+    return f"{ys} against {listed(dict.fromkeys(_word(panel.x.name.split('@')[0]) for panel in panels))}"
 
 
 def _stem(metric: Metric) -> str:
@@ -182,26 +254,6 @@ def _word(name: str) -> str:
     return name.replace("qps", "QPS")
 
 
-def _draw_points(panel: Axes, points: Sequence[Point], x: Metric, y: Metric, line: Line, faint: bool) -> None:
-    """Markers with their intervals, joined unless faint."""
-    if not points:
-        return
-    xs, ys = ([point.values[metric.name] for point in points] for metric in (x, y))
-    at = [item.value for item in xs], [item.value for item in ys]
-    drawn = line.style.line(line.variant) | ({"linestyle": "none", "alpha": 0.35} if faint else {})
-    panel.errorbar(
-        *at,
-        xerr=_reach(xs),
-        yerr=_reach(ys),
-        fmt="none",
-        ecolor=line.style.colour,
-        elinewidth=0.9,
-        alpha=0.2 if faint else 0.5,
-        zorder=2,
-    )
-    panel.plot(*at, zorder=3, clip_on=False, label=line.label, **drawn)
-
-
 def _reach(values: Sequence[Measured]) -> np.ndarray | None:
     """Lengths of the error bars, (2, points); NaN where there is no interval."""
     lengths = [
@@ -213,113 +265,36 @@ def _reach(values: Sequence[Measured]) -> np.ndarray | None:
     return None if all(math.isnan(low) for low, _ in lengths) else np.array(lengths).T
 
 
-def _notes(points: Sequence[Point], metrics: Sequence[Metric], versus: Metric) -> list[str]:
-    """What the bars and the faint points are."""
+def _notes(points: Sequence[Point], panels: Sequence[Panel], sweep: bool, k: int | None) -> list[str]:
+    """What the bars, the faint and the open points are, what is left out, and what the numbers at points are."""
+    axes = {metric.name: metric for panel in panels for metric in (panel.x, *panel.ys)}.values()
     kinds = {
         metric.definition.kind
-        for metric in (*metrics, versus)
+        for metric in axes
         for point in points
         if (value := point.values[metric.name]) and value.low is not None
     }
     parts = ["95 % intervals over queries"] if "quality" in kinds else []
     parts += ["slowest and fastest repeat of QPS"] if "speed" in kinds else []
     notes = [f"Bars: {'; '.join(parts)}."] if parts else []
-    if shows_speed([*metrics, versus]):
+    if any(shows_speed([panel.x, *panel.ys]) for panel in panels) and not sweep:
         notes.append(
             "Where an axis is a speed, the points of a build that no other of its points beats are "
             "joined; the rest are faint."
         )
-    return notes
-
-
-def set_axis(
-    panel: Axes, axis: str, metric: Metric, values: Sequence[Measured], k: int | None, scale: str, n: int
-) -> None:
-    """Label, scale, range and ticks of one axis, from the metric and what is drawn.
-
-    Args:
-        panel: the axes.
-        axis: "x" or "y".
-        metric: what it shows.
-        values: all that is drawn along it.
-        k: for the label; None where several are mixed.
-        scale: of shares, `linear` or `tail`.
-        n: queries; the tail scale tells 1 from 1 - 1/n.
-    """
-    ends = [end for item in values for end in (item.value, item.low, item.high) if end is not None]
-    low, high = min(ends), max(ends)
-    worse = "" if metric.definition.better == "higher" else " (lower is better)"
-    panel.set(**{f"{axis}label": metric.title(k) + worse})
-    if metric.definition.unit == "1" and scale == "tail":
-        set_tail_axis(panel, axis, low, high, n)
-    elif metric.definition.unit == "1":
-        set_share_axis(panel, axis, low, high)
-    elif metric.definition.axis == "log" and low > 0:
-        pad = max(1.08, (high / low) ** 0.05)
-        panel.set(**{f"{axis}scale": "log", f"{axis}lim": (low / pad, high * pad)})
-        _set_ticks(panel, axis, log_ticks(low / pad, high * pad), short)
-    else:
-        pad = (high - low or abs(high) or 1) * 0.06
-        panel.set(**{f"{axis}lim": (low - pad, high + pad)})
-
-
-def set_share_axis(panel: Axes, axis: str, low: float, high: float) -> None:
-    """Zoom to the data, never narrower than `SMALLEST_SPAN`; room for marks beyond 1, but no ticks there."""
-    if high - low < SMALLEST_SPAN:
-        low, high = max(0.0, high - SMALLEST_SPAN), max(high, SMALLEST_SPAN)
-    pad = 0.05 * (high - low)
-    bottom, top = max(low - pad, -0.03), min(high + pad, 1 + pad)
-    panel.set(**{f"{axis}lim": (bottom, top)})
-    ticks = [
-        tick
-        for tick in MaxNLocator(7, steps=[1, 2, 2.5, 5, 10]).tick_values(bottom, top)
-        if max(bottom, 0) - 1e-9 <= tick <= min(top, 1) + 1e-9
-    ]
-    digits = next((few for few in range(1, 6) if np.allclose(ticks, np.round(ticks, few), 0, 1e-9)), 6)
-    _set_ticks(panel, axis, ticks, lambda value: f"{value:.{digits}f}")
-
-
-def set_tail_axis(panel: Axes, axis: str, low: float, high: float, n: int) -> None:
-    """Logarithmic in the distance to 1, with 1 itself half a query beyond the last step."""
-    half = 0.5 / n
-
-    def forward(share):
-        return -np.log10(np.maximum(1 - np.asarray(share, dtype=float) + half, half / 2))
-
-    def inverse(place):
-        return 1 + half - 10.0 ** -np.asarray(place, dtype=float)
-
-    bottom, top = float(forward(low)), float(forward(high))
-    pad = max(0.05 * (top - bottom), 0.02)
-    (panel.set_xscale if axis == "x" else panel.set_yscale)("function", functions=(forward, inverse))
-    panel.set(**{f"{axis}lim": (float(inverse(bottom - pad)), float(inverse(top + pad)))})
-    decades = [10.0**-power for power in range(0, 1 + math.ceil(math.log10(n)))]
-    steps = (1,) if top - bottom > 2 else (1, 0.5, 0.2)
-    ticks = [1.0] + [1 - decade * step for decade in decades for step in steps if decade * step >= 1 / n]
-    ticks = [tick for tick in ticks if bottom - pad <= forward(tick) <= top + pad]
-    _set_ticks(panel, axis, sorted(ticks), lambda value: f"{value:.6g}")
-
-
-def log_ticks(low: float, high: float) -> list[float]:
-    """Round numbers between two positive ends: powers of ten, or more where these are few."""
-    powers = [10.0**power for power in range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)]
-    for steps in ((1,), (1, 3), (1, 2, 5)):
-        ticks = [step * power for power in powers for step in steps if low <= step * power <= high]
-        if len(ticks) >= 3:
-            return ticks if len(ticks) <= 8 else ticks[:: math.ceil(len(ticks) / 8)]
-    return [float(tick) for tick in MaxNLocator(5).tick_values(low, high) if low <= tick <= high and tick > 0]
-
-
-def short(value: float) -> str:
-    """`1500` as 1.5k, `2e6` as 2M."""
-    for size, unit in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
-        if value >= size:
-            return f"{value / size:.4g}{unit}"
-    return f"{value:.4g}"
-
-
-def _set_ticks(panel: Axes, axis: str, ticks: Sequence[float], text) -> None:
-    along = panel.xaxis if axis == "x" else panel.yaxis
-    along.set_major_locator(FixedLocator(list(ticks)))
-    along.set_minor_locator(NullLocator())
-    along.set_major_formatter(FuncFormatter(lambda value, _: text(value)))
+    floors = [panel.floor for panel in panels if panel.floor]
+    if any(len(floor.steps) > 1 for floor in floors):
+        notes.append("Open markers and dashes: points that miss the threshold of the solid lines.")
+    names = dict.fromkeys("/".join(each) for each in _varied(points).values() if each)
+    if sweep and names:
+        notes.append(f"Numbers at points: {listed(names)}.")
+    limits: dict[tuple, list[int]] = {}
+    for place, floor in enumerate(floors):
+        missed = sum(each.result.ok and not floor.passes(each, floor.steps[0]) for each in points)
+        if not floor.rest:
+            limits.setdefault((floor.text(floor.levels[0], k), missed), []).append(place)
+    parts = []
+    for (text, missed), places in limits.items():
+        where = "" if len(places) == len(panels) else f"({', '.join(chr(ord('a') + place) for place in places)}) "
+        parts.append(f"{where}{text}, {missed or 'no'} point{'' if missed == 1 else 's'} left out")
+    return [*notes, f"Only points with {'; '.join(parts)}."] if parts else notes

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.cli.plot import formats_of, main, paths_of
+from benchmarks.cli.plot import main
+from benchmarks.figures.files import formats_of, paths_of
 from benchmarks.errors import UserError
 from benchmarks.figures.theme import RC
 from benchmarks.results.store import Store
@@ -83,12 +84,12 @@ def test_every_format(plot, tmp_path):
 
 
 def test_default_name_tells_data_set_and_figure(plot, tmp_path, monkeypatch):
-    monkeypatch.setattr("benchmarks.cli.plot.PLOTS", tmp_path / "plots")
+    monkeypatch.setattr("benchmarks.figures.files.PLOTS", tmp_path / "plots")
     plot(out=None)
     plot("--metric", "robustness-0.1@10", "--metric", "qps", out=None)
     plot("--curve", "--k", "10", out=None)
     plot("--distribution", out=None)
-    assert sorted(path.name for path in (tmp_path / "plots").iterdir()) == [
+    assert sorted(path.name for path in (tmp_path / "plots").glob("*.png")) == [
         "toyset-curve-k10.png",
         "toyset-distribution.png",
         "toyset-robustness-0.1@10+qps-vs-recall.png",

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from matplotlib.colors import to_hex
 
-from benchmarks.analysis.select import nearest
-from benchmarks.figures.distribution import draw_distribution, spread_of
+from benchmarks.analysis.equal import Operating, match
+from benchmarks.figures.distribution import bins_of, draw_distribution, spread_of
 from benchmarks.figures.theme import ALERT
 from benchmarks.results.store import Store
 from benchmarks.statistics.intervals import wilson
@@ -21,19 +21,22 @@ def store(tmp_path):
 
 
 def drawn(store, **options):
+    return drawing_of(store, **options).figure
+
+
+def drawing_of(store, recall=0.9, tolerance=0.05, **options):
     results = list(store.results())
-    return draw_distribution(nearest(results), results, **options)
+    return draw_distribution(match(results, recall, tolerance), results, **options)
 
 
 def test_each_recall_of_a_small_k_has_its_bin():
-    spread = spread_of(np.array([0, 3, 3, 10]), 10)
-    assert spread.labels == ["0", "0.1", "0.2", "0.3", "0.4", "0.5", "0.6", "0.7", "0.8", "0.9", "1"]
-    assert list(spread.counts) == [1, 0, 0, 2, 0, 0, 0, 0, 0, 0, 1]
+    labels, counts = bins_of(np.array([0, 3, 3, 10]), 10)
+    assert labels == ["0", "0.1", "0.2", "0.3", "0.4", "0.5", "0.6", "0.7", "0.8", "0.9", "1"]
+    assert list(counts) == [1, 0, 0, 2, 0, 0, 0, 0, 0, 0, 1]
 
 
 def test_bins_of_a_large_k_leave_both_ends_alone():
-    spread = spread_of(np.array([0, 1, 29, 30, 69, 70, 99, 100, 100]), 100)
-    assert dict(zip(spread.labels, spread.counts, strict=True)) == {
+    assert dict(zip(*bins_of(np.array([0, 1, 29, 30, 69, 70, 99, 100, 100]), 100), strict=True)) == {
         "0": 1,
         "0–0.1": 1,
         "0.1–0.2": 0,
@@ -52,14 +55,37 @@ def test_bins_of_a_large_k_leave_both_ends_alone():
 @pytest.mark.parametrize("k", [1, 2, 10, 20, 21, 64, 100])
 def test_every_query_is_in_one_bin(k):
     hits = np.arange(k + 1).repeat(3)
-    spread = spread_of(hits, k)
-    assert spread.counts.sum() == len(hits) and len(spread.labels) == len(spread.counts)
-    assert spread.counts[0] == spread.counts[-1] == 3
+    labels, counts = bins_of(hits, k)
+    assert counts.sum() == len(hits) and len(labels) == len(counts)
+    assert counts[0] == counts[-1] == 3
 
 
-def test_intervals_are_wilsons():
-    spread = spread_of(np.array([0, 3, 3, 10]), 10)
-    assert tuple(spread.intervals()[:, 3]) == wilson(2, 4)
+def test_intervals_are_wilsons(tmp_path):
+    result = make_result(Store(tmp_path), hits=[0, 3, 3, 10])
+    spread = spread_of(Operating(result, result))
+    assert (spread.shares[3], spread.low[3], spread.high[3]) == (0.5, *wilson(2, 4))
+
+
+def test_the_table_is_what_is_drawn(store):
+    make_result(store, algorithm="dead", search={"a": 1}, status="timeout", nq=100)
+    drawing = drawing_of(store)
+    table = drawing.table[drawing.table.status == "ok"]
+    heights = sorted(round(bar.get_height(), 6) for bar in drawing.figure.axes[0].patches)
+    inner, full = table[table.bin != "1"], table[table.bin == "1"]
+    assert set(np.round(100 * inner.share, 6)) <= set(heights) and len(table) == 22
+    assert {f"{100 * share:.1f}%" for share in full.share} <= {text.get_text() for text in drawing.figure.axes[0].texts}
+    assert table.groupby("algorithm").share.sum().round(9).tolist() == [1, 1]
+    assert list(drawing.table[drawing.table.status != "ok"].status) == ["timeout"]
+
+
+def test_what_is_interpolated_is_pale_and_has_the_wanted_recall(tmp_path):
+    store = Store(tmp_path)
+    for probes, hits in ((1, 6), (2, 10)):
+        make_result(store, search={"n_probe": probes}, hits=np.full(100, hits))
+    drawing = drawing_of(store)
+    shares = dict(zip(drawing.table.bin, drawing.table.share, strict=True))
+    assert shares["0.6"] == pytest.approx(0.25) and shares["1"] == pytest.approx(0.75)
+    assert {bar.get_alpha() for bar in drawing.figure.axes[0].patches} == {0.55, None}
 
 
 def test_the_bar_of_recall_one_is_cut_and_its_value_written(store):
@@ -81,7 +107,7 @@ def test_queries_without_a_hit_have_a_red_frame_and_their_share(store):
 def test_nothing_is_cut_where_nothing_is_flattened(tmp_path):
     store = Store(tmp_path)
     make_result(store, hits=np.arange(11).repeat(10))
-    panel = drawn(store).axes[0]
+    panel = drawn(store, recall=0.5).axes[0]
     assert {round(bar.get_height(), 6) for bar in panel.patches} == {round(100 / 11, 6)}
 
 
@@ -99,7 +125,7 @@ def test_many_algorithms_get_a_panel_each(tmp_path, count, panels):
 def test_all_queries_alike(tmp_path, value):
     store = Store(tmp_path)
     make_result(store, hits=np.full(50, value))
-    figure = drawn(store)
+    figure = drawn(store, recall=max(value / 10, 0.01))
     figure.savefig(io.BytesIO())
     assert {"100.0%", "0.0%"} == {text.get_text() for text in figure.axes[0].texts}
 

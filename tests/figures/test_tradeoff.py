@@ -1,11 +1,14 @@
 import io
+import json
 
 import numpy as np
 import pytest
 
 from benchmarks.errors import UserError
+from benchmarks.figures.axes import log_ticks, round_down, short
+from benchmarks.figures.panels import Floor, Panel, lines_of, measure, metrics_of, split_at_front
 from benchmarks.figures.theme import styles
-from benchmarks.figures.tradeoff import draw_tradeoff, lines_of, log_ticks, measure, short, split_at_front
+from benchmarks.figures.tradeoff import draw_tradeoff
 from benchmarks.metrics.registry import parse_metric
 from benchmarks.results.store import Store
 from tests.factories import graph_hits, make_result, make_two_families, partition_hits
@@ -22,9 +25,11 @@ def store(tmp_path):
 
 
 def draw(store, names=("robustness-0.5",), versus="recall", **options):
-    metrics = [parse_metric(name) for name in names]
-    versus = parse_metric(versus)
-    return draw_tradeoff(measure(store.results(), [versus, *metrics]), metrics, versus, **options)
+    return drawing_of(store, [Panel(parse_metric(versus), (parse_metric(name),)) for name in names], **options).figure
+
+
+def drawing_of(store, panels, **options):
+    return draw_tradeoff(measure(store.results(), metrics_of(panels)), panels, **options)
 
 
 def legend_of(figure):
@@ -122,7 +127,7 @@ def test_several_builds_are_lines_of_one_colour(store):
 def test_seeds_and_mixed_results_are_lines_of_their_own(store):
     x, y = parse_metric("recall"), parse_metric("robustness-0.5")
     for seed, k in ((1, 10), (0, 100)):
-        make_result(store, algorithm="faiss-hnsw", build={"M": 8}, search={"efSearch": 10}, seed=seed, k=k)
+        make_result(store, algorithm="faiss-hnsw", build={"M": 8}, search={"efSearch": 10}, seed=seed, k=k, nq=300)
     points = measure(store.results(), [x, y])
     lines = lines_of(points, styles(["faiss-hnsw", "faiss-ivfflat"]), speed=False)
     assert [line.label for line in lines] == [
@@ -147,6 +152,132 @@ def test_tail_scale_spreads_what_is_near_one(store):
     step = panel.transData.transform([(0.9, 0.9), (0.9, 0.99), (0.9, 1.0)])[:, 1]
     assert 0.5 < (step[1] - step[0]) / (step[2] - step[1]) < 2
     assert {0.9, 1.0} <= set(np.round(panel.get_yticks(), 6))
+
+
+def floored(store, floor, x="robustness-0.5", y="qps", **options):
+    return drawing_of(store, [Panel(parse_metric(x), (parse_metric(y),), floor)], **options)
+
+
+def test_two_thresholds_are_a_dashed_line_and_a_solid_one(store):
+    drawing = floored(store, Floor(parse_metric("recall"), (0.78, 0.88)))
+    (panel,) = drawing.figure.axes
+    assert panel.get_title(loc="left") == "dashed: Recall@10 ≥ 0.78\nsolid: Recall@10 ≥ 0.88"
+    joined = [line for line in plotted(panel, "faiss-ivfflat") if line.get_alpha() is None]
+    dashed, solid = joined
+    assert (len(dashed.get_xdata()), len(solid.get_xdata())) == (4, 3)
+    assert solid.get_linestyle() == "-" and dashed.get_linestyle() == "--"
+    assert solid.get_markerfacecolor() != "white" == dashed.get_markerfacecolor()
+    assert set(solid.get_xdata()) < set(dashed.get_xdata())
+    assert "Only points with Recall@10 ≥ 0.78, 2 points left out." in words_of(drawing.figure)
+
+
+def test_one_threshold_leaves_out_what_misses_it_and_says_how_much(store):
+    drawing = floored(store, Floor(parse_metric("robustness-0.9"), (0.7,)), "recall", "robustness-0.5")
+    expected = [
+        each for each in store.results() if each.ok and parse_metric("robustness-0.9").compute(each).value >= 0.7
+    ]
+    shown = [place for line in drawing.figure.axes[0].get_lines() for place in line.get_xdata()]
+    assert sorted(shown) == sorted(parse_metric("recall").compute(each).value for each in expected)
+    assert f"{10 - len(expected)} points left out" in words_of(drawing.figure)
+
+
+def test_the_rest_may_be_drawn_dashed(store):
+    (panel,) = floored(store, Floor(parse_metric("recall"), (0.88,), rest=True)).figure.axes
+    counts = {line.get_linestyle(): 0 for line in panel.get_lines()}
+    for line in panel.get_lines():
+        counts[line.get_linestyle()] += len(line.get_xdata())
+    assert counts["-"] == 6 and counts["--"] + counts.get("None", 0) == 10
+
+
+def test_a_panel_that_no_point_reaches_says_so(store):
+    recall, qps, robustness = (parse_metric(name) for name in ("recall", "qps", "robustness-0.5"))
+    panels = [Panel(robustness, (qps,), Floor(recall, (0.5,))), Panel(recall, (robustness,), Floor(qps, (1e9,)))]
+    figure = drawing_of(store, panels).figure
+    assert [text.get_text() for text in figure.axes[1].texts] == ["no point has\nQPS ≥ 1G"]
+    assert "(b) QPS ≥ 1G, 10 points left out" in words_of(figure)
+
+
+def test_thresholds_that_leave_nothing_are_an_error(store, refusal):
+    message = refusal(floored, store, Floor(parse_metric("recall"), (0.9999,)))
+    assert "no point has Recall@10 ≥ 0.9999; the best has 0.9" in message and "--at-least recall=VALUE" in message
+
+
+def test_a_limit_on_what_is_better_lower_is_an_upper_one(store):
+    floor = Floor(parse_metric("index_bytes"), (100_000,))
+    assert len(floored(store, floor).table) == 11  # ten points at the limit, and the failed one
+    make_result(store, algorithm="large", index_bytes=200_000, nq=300)
+    assert "large" not in set(floored(store, floor).table.algorithm)
+
+
+def test_the_table_is_what_is_drawn(store):
+    drawing = floored(store, Floor(parse_metric("recall"), (0.78, 0.88)))
+    table = drawing.table[drawing.table.status == "ok"]
+    marks = [place for line in drawing.figure.axes[0].get_lines() for place in zip(*line.get_data(), strict=True)]
+    assert sorted(zip(table.x, table.y, strict=True)) == sorted(marks)
+    assert table.threshold.value_counts().to_dict() == {"Recall@10 ≥ 0.78": 8, "Recall@10 ≥ 0.88": 6}
+    first = table.iloc[0]
+    result = next(each for each in store.results() if json.dumps(each.identity.search_params) == first.search)
+    assert first.x == parse_metric("robustness-0.5").compute(result).value
+    assert (first.y_low, first.y_high) == (
+        parse_metric("qps").compute(result).low,
+        parse_metric("qps").compute(result).high,
+    )
+    (failed,) = drawing.table[drawing.table.status != "ok"].to_dict("records")
+    assert failed["status"] == "out-of-memory" and failed["search"] == '{"efSearch": 640}'
+
+
+def test_each_sweep_of_a_second_parameter_is_a_line_of_its_own(tmp_path):
+    store = Store(tmp_path)
+    for reorder in (30, 150):
+        for leaves, hits in ((1, 5), (2, 7), (4, 9)):
+            recall = np.full(100, hits)
+            recall[:50] += reorder == 150
+            make_result(store, algorithm="scann", search={"leaves": leaves, "reorder": reorder}, hits=recall)
+    lines = plotted(draw(store, ["robustness-0.9"]).axes[0], "scann")
+    assert [len(line.get_xdata()) for line in lines] == [3, 3] and len({str(line.get_color()) for line in lines}) == 1
+
+
+def test_a_figure_of_parameters_names_its_points_and_joins_them_all(store):
+    make_result(
+        store, algorithm="faiss-hnsw", build={"M": 16}, search={"efSearch": 10}, hits=graph_hits(0.8, 300), qps=9
+    )
+    drawing = drawing_of(
+        store,
+        [Panel(parse_metric("qps"), (parse_metric("robustness-0.5"),), Floor(parse_metric("recall"), (0.85,), True))],
+        sweep=True,
+    )
+    (panel,) = drawing.figure.axes
+    colours = {line.get_label(): line.get_color() for line in panel.get_lines()}
+    assert len(set(colours.values())) == len(colours) == 3 and drawing.table[drawing.table.status == "ok"].joined.all()
+    assert {text.get_text() for text in panel.texts} >= {"10", "20", "160"}
+    assert "Numbers at points: efSearch / n_probe" in words_of(drawing.figure)
+
+
+def test_several_metrics_share_a_panel(store):
+    low, high = parse_metric("robustness-0.3"), parse_metric("robustness-0.9")
+    drawing = drawing_of(store, [Panel(parse_metric("qps"), (low, high))], sweep=True)
+    (panel,) = drawing.figure.axes
+    assert panel.get_ylabel() == "Robustness-0.3@10 and Robustness-0.9@10"
+    assert legend_of(drawing.figure)[1:] == [
+        f"{name} Robustness-{delta}@10" for name in ("faiss-hnsw", "faiss-ivfflat") for delta in ("0.3", "0.9")
+    ]
+    for metric in (low, high):
+        (line,) = plotted(panel, f"faiss-ivfflat {metric.title(10)}")
+        values = [metric.compute(each).value for each in store.results() if each.identity.algorithm == "faiss-ivfflat"]
+        assert sorted(line.get_ydata()) == sorted(values)
+
+
+def test_names_of_points_cover_neither_points_nor_each_other(store):
+    drawing = drawing_of(store, [Panel(parse_metric("recall"), (parse_metric("robustness-0.5"),))], sweep=True)
+    (panel,) = drawing.figure.axes
+    drawing.figure.draw_without_rendering()
+    boxes = [text.get_window_extent() for text in panel.texts]
+    assert len(boxes) >= 5 and not any(
+        one.overlaps(other) for place, one in enumerate(boxes) for other in boxes[:place]
+    )
+    for line in panel.get_lines():
+        for spot in panel.transData.transform(np.column_stack(line.get_data())):
+            assert not any(box.contains(*spot) for box in boxes)
 
 
 def test_all_values_equal_still_draw(tmp_path):
@@ -174,6 +305,11 @@ def test_log_ticks_are_few_and_inside(low, high):
     ticks = log_ticks(low, high)
     assert 2 <= len(ticks) <= 8 and low <= min(ticks) and max(ticks) <= high
     assert len({short(tick) for tick in ticks}) == len(ticks)
+
+
+@pytest.mark.parametrize("value, rounded", [(3790, 3000), (0.97, 0.9), (3000, 3000), (0, 0), (12, 10)])
+def test_round_down(value, rounded):
+    assert round_down(value) == pytest.approx(rounded)
 
 
 def test_short_numbers():

@@ -1,0 +1,88 @@
+"""What drawing gives: the figure, and the table behind it."""
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pandas as pd
+from matplotlib.figure import Figure
+
+from benchmarks.analysis.equal import Operating
+from benchmarks.figures.files import table_path
+from benchmarks.figures.theme import save
+from benchmarks.files import write_whole
+from benchmarks.metrics.registry import Measured
+from benchmarks.results.store import Result
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """A figure and its numbers: one row for each mark, and one for each failed point."""
+
+    figure: Figure
+    table: pd.DataFrame
+
+
+def identity_columns(result: Result) -> dict:
+    """Which point it is, as columns of a drawing's table; parameters as JSON."""
+    identity = result.identity
+    return {
+        "dataset": identity.dataset,
+        "algorithm": identity.algorithm,
+        "build": json.dumps(identity.build_params),
+        "search": json.dumps(identity.search_params),
+        "seed": identity.seed,
+        "k": identity.k,
+        "mode": identity.mode,
+        "threads": identity.threads,
+        "queries": result.record.nq,
+    }
+
+
+def operating_columns(point: Operating) -> dict:
+    """The same for an operating point at equal recall, with the two that it lies between where it is interpolated."""
+    return {
+        **identity_columns(point.below),
+        "search_above": json.dumps(point.above.identity.search_params) if point.interpolated else None,
+        "weight_above": float(point.weight) if point.interpolated else None,
+        "recall": float(point.recall),
+    }
+
+
+def value_columns(name: str, measured: Measured | None) -> dict:
+    """`x`, `x_low` and `x_high`; None where there is no value or no interval."""
+    if measured is None:
+        return {name: None, f"{name}_low": None, f"{name}_high": None}
+    return {name: measured.value, f"{name}_low": measured.low, f"{name}_high": measured.high}
+
+
+def failed_rows(results: Iterable[Result]) -> list[dict]:
+    """A row for each failed point, so that a table hides as little as its figure."""
+    return [
+        {**identity_columns(result), "status": result.record.status, "reason": result.record.reason}
+        for result in results
+        if not result.ok
+    ]
+
+
+def table_of(rows: Sequence[dict], results: Iterable[Result]) -> pd.DataFrame:
+    """The rows of what is drawn, then those of what failed; columns in order of appearance."""
+    return pd.DataFrame([{**row, "status": "ok"} for row in rows] + failed_rows(results))
+
+
+def write(drawing: Drawing, paths: Sequence[Path], csv: bool) -> list[Path]:
+    """Save the figure under each path, and its table beside the first with the suffix .csv.
+
+    Returns:
+        what was written.
+
+    Raises:
+        OSError: it cannot be written there.
+    """
+    save(drawing.figure, paths)
+    if not csv:
+        return list(paths)
+    table = table_path(paths)
+    write_whole(table, drawing.table.to_csv(index=False, lineterminator="\n").encode())
+    return [*paths, table]
