@@ -217,8 +217,8 @@ class DatasetCard(Strict):
         encoder = self.retrieval.encoder if self.retrieval else None
         if [self.generator, self.base, encoder].count(None) != 2:
             raise ValueError("exactly one of base, generator and retrieval.encoder is needed")
-        if encoder and self.queries is not None:
-            raise ValueError("the encoder makes the queries too; leave them out")
+        if encoder and (self.queries or self.learn):
+            raise ValueError("the encoder makes base and queries; leave queries and learn out")
         if self.retrieval and (self.generator or isinstance(self.queries, HeldOut)):
             raise ValueError("retrieval goes with queries that are questions: not generated, not held out")
         if self.base is not None and self.queries is None:

@@ -380,8 +380,11 @@ GENERATOR = {"name": "gaussian-clusters", "rows": 10, "queries": 2}
 @pytest.mark.parametrize(
     ("fields", "words"),
     [
-        ({}, "either base or generator"),
-        ({"base": {"path": "a.npy"}, "queries": {"held_out": 1}, "generator": GENERATOR}, "either base or generator"),
+        ({}, "exactly one of base, generator and retrieval.encoder"),
+        (
+            {"base": {"path": "a.npy"}, "queries": {"held_out": 1}, "generator": GENERATOR},
+            "exactly one of base, generator and retrieval.encoder",
+        ),
         ({"base": {"path": "a.npy"}}, "queries are needed"),
         (
             {"base": {"path": "a.npy"}, "queries": {"held_out": 1}, "truth": {"path": "gt.ibin"}},

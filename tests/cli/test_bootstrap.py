@@ -4,7 +4,13 @@ import sys
 from benchmarks.bootstrap import NEEDED
 from benchmarks.paths import ROOT
 
-OPTIONAL = {"distributed", "resvg_py"}  # of the extras; who asks for one without having it is told so
+OPTIONAL = {
+    "distributed",
+    "resvg_py",
+    "onnxruntime",
+    "tokenizers",
+    "sentence_transformers",
+}  # of the extras; who asks for one without having it is told so
 
 
 def test_every_package_that_is_imported_is_looked_for():

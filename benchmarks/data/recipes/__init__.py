@@ -7,7 +7,7 @@ from filelock import FileLock
 
 from benchmarks.cards import Recipe, Source
 from benchmarks.data.fetch import check_file, discard
-from benchmarks.data.recipes import icons, pictures, words  # noqa: F401  registers what they hold
+from benchmarks.data.recipes import dictionaries, icons, pictures, trivia, words  # noqa: F401  registers what they hold
 from benchmarks.data.recipes.kitchen import RECIPES, Kitchen
 from benchmarks.errors import UserError
 from benchmarks.progress import Progress

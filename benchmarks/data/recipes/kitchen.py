@@ -10,11 +10,14 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import numpy as np
+import pyarrow
+import pyarrow.parquet
 
 from benchmarks.cards import Recipe
 from benchmarks.data.fetch import fetch
 from benchmarks.data.formats import write_npy
 from benchmarks.errors import UserError
+from benchmarks.files import naming
 from benchmarks.progress import Progress
 
 RECIPES: dict[str, Callable] = {}
@@ -41,12 +44,20 @@ class Kitchen:
         return fetch(self._recipe.sources[source], self._data_dir, self._data_dir, self.progress)
 
     def path(self, array: str) -> Path:
-        """Where an array is, or is to be."""
-        return self.folder / f"{array}.npy"
+        """Where an array is, or is to be; a table has its suffix in its name."""
+        return self.folder / (array if array.endswith(".parquet") else f"{array}.npy")
 
     def write(self, array: str, blocks: Iterable[np.ndarray], shape: tuple[int, int], dtype: str) -> None:
         """Write an array, block by block; it is there whole or not at all."""
         write_npy(self.path(array), blocks, shape, dtype)
+
+    def write_table(self, name: str, rows: Iterable[dict]) -> None:
+        """Write rows of texts as a Parquet file, all in one go; it is there whole or not at all."""
+        path = self.path(name)
+        partial = path.with_name(f".{name}.partial")
+        with naming(path):
+            pyarrow.parquet.write_table(pyarrow.Table.from_pylist(list(rows)), partial)
+            partial.replace(path)
 
 
 def recipe(function: Callable) -> Callable:
