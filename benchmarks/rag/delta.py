@@ -1,0 +1,256 @@
+"""δ from the application: how right its answers are for queries of each recall, and which metric foretells them.
+
+All is counted over pairs of an operating point and a query; intervals are of the queries, which are drawn anew whole,
+with all their points, since one hard query is hard at every point.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.stats import rankdata
+
+RESAMPLES, CHUNK = 1000, 50  # CHUNK × nq weights are in memory at a time
+MOST_SPREAD = 0.3  # of δ, between the ends of the change point's interval, that still names one
+FEWEST_POINTS = 6  # operating points that a rank correlation needs to mean anything
+
+
+@dataclass(frozen=True)
+class Level:
+    """Queries that found `hits` of their K neighbours."""
+
+    hits: int
+    recall: float
+    pairs: int  # of an operating point and a query
+    queries: int  # distinct ones among them
+    accuracy: float
+    exact_accuracy: float  # of the same queries with their exact neighbours
+    relative: float | None  # accuracy / exact_accuracy; None where the exact neighbours answer none of them
+    low: float | None
+    high: float | None
+
+
+@dataclass(frozen=True)
+class ChangePoint:
+    """Where the relative accuracy breaks: the best step from one height below δ to another from δ on."""
+
+    delta: float
+    low: float
+    high: float
+    below: float  # relative accuracy below δ
+    above: float  # and from δ on
+    drop: float  # above - below
+    drop_low: float
+    drop_high: float
+    clear: bool  # whether the interval of the drop excludes none and that of δ is narrow
+
+
+@dataclass(frozen=True)
+class Predictor:
+    """How well one metric orders the operating points by accuracy."""
+
+    name: str  # recall, or robustness-j/K
+    delta: float | None
+    correlation: float | None  # Spearman's; None where metric or accuracy is the same at all points
+    low: float | None
+    high: float | None
+    gain: float | None  # over that of average recall
+    gain_low: float | None
+    gain_high: float | None
+
+
+@dataclass(frozen=True)
+class Analysis:
+    """All of it, for points with the same K on the same queries."""
+
+    points: int
+    queries: int
+    k: int
+    levels: list[Level]
+    change: ChangePoint | None  # None where fewer than two levels have pairs
+    predictors: list[Predictor]  # average recall first
+
+    @property
+    def can_rank(self) -> bool:
+        """Whether there are enough points for the correlations to mean anything."""
+        return self.points >= FEWEST_POINTS
+
+
+def analyse(hits: np.ndarray, correct: np.ndarray, exact: np.ndarray, k: int, seed: int = 0) -> Analysis:
+    """Accuracy by recall, the change point, and the metrics that foretell accuracy.
+
+    Args:
+        hits: integers (points, nq), of K.
+        correct: bool (points, nq), whether the application was right.
+        exact: bool (nq), whether it was with the exact neighbours.
+        k: what hits are divided by.
+        seed: of the resampling.
+
+    Raises:
+        ValueError: shapes do not belong together, or hits are outside 0 to K.
+    """
+    hits, correct, exact = np.asarray(hits, np.int64), np.asarray(correct, np.float64), np.asarray(exact, np.float64)
+    if hits.ndim != 2 or hits.shape != correct.shape or exact.shape != hits.shape[1:] or not hits.size:
+        raise ValueError(f"hits {hits.shape}, correct {correct.shape} and exact {exact.shape} do not belong together")
+    if hits.min() < 0 or hits.max() > k:
+        raise ValueError(f"hits must lie between 0 and K = {k}")
+    sums = _Sums(hits, correct, exact, k)
+    resampled = [sums.of(weights) for weights in _weights(hits.shape[1], np.random.default_rng(seed))]
+    levels, points = (np.concatenate(parts) for parts in zip(*resampled, strict=True))
+    observed_levels, observed_points = (part[0] for part in sums.of(np.ones((1, hits.shape[1]))))
+    return Analysis(
+        points=hits.shape[0],
+        queries=hits.shape[1],
+        k=k,
+        levels=_levels(hits, observed_levels, levels, k),
+        change=_change(observed_levels, levels, k),
+        predictors=_predictors(observed_points, points, k),
+    )
+
+
+def _weights(nq: int, rng: np.random.Generator):
+    """How often each query is drawn, float64 (CHUNK, nq) at a time."""
+    for _ in range(RESAMPLES // CHUNK):
+        yield np.array([np.bincount(rng.integers(0, nq, nq), minlength=nq) for _ in range(CHUNK)], np.float64)
+
+
+class _Sums:
+    """What is counted of each query, once; a resample is a product with its weights."""
+
+    def __init__(self, hits: np.ndarray, correct: np.ndarray, exact: np.ndarray, k: int):
+        points, nq = hits.shape
+        at_level = np.zeros((3, nq, k + 1))  # pairs, right ones, those right with the exact neighbours
+        for row in range(points):
+            place = (np.arange(nq), hits[row])
+            at_level[0][place] += 1
+            at_level[1][place] += correct[row]
+            at_level[2][place] += exact
+        self.at_level = at_level
+        self.accuracy = correct.T
+        self.metrics = [hits.T / k, *((need <= hits.T).astype(np.float64) for need in range(1, k + 1))]
+
+    def of(self, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Args: weights (b, nq). Returns: (b, 3, K + 1) sums by level; (b, 2 + K, points) accuracy and metrics."""
+        levels = np.stack([weights @ part for part in self.at_level], axis=1)
+        shares = [weights @ part for part in (self.accuracy, *self.metrics)]
+        return levels, np.stack(shares, axis=1) / weights.sum(axis=1)[:, None, None]
+
+
+def _relative(levels: np.ndarray) -> np.ndarray:
+    """(…, K + 1) of (…, 3, K + 1): right over right with the exact neighbours; NaN where that is nothing."""
+    right, reference = levels[..., 1, :], levels[..., 2, :]
+    return np.divide(right, reference, out=np.full(right.shape, np.nan), where=reference > 0)
+
+
+def _interval(values: np.ndarray) -> tuple[float | None, float | None]:
+    values = values[~np.isnan(values)]
+    if len(values) < RESAMPLES // 2:
+        return None, None
+    low, high = np.quantile(values, [0.025, 0.975])
+    return float(low), float(high)
+
+
+def _levels(hits: np.ndarray, observed: np.ndarray, resampled: np.ndarray, k: int) -> list[Level]:
+    relative, spread = _relative(observed), _relative(resampled)
+    found = []
+    for level in range(k + 1):
+        pairs, right, reference = observed[:, level]
+        if pairs == 0:
+            continue
+        low, high = _interval(spread[:, level])
+        found.append(
+            Level(
+                hits=level,
+                recall=level / k,
+                pairs=int(pairs),
+                queries=int((hits == level).any(axis=0).sum()),
+                accuracy=float(right / pairs),
+                exact_accuracy=float(reference / pairs),
+                relative=None if np.isnan(relative[level]) else float(relative[level]),
+                low=low,
+                high=high,
+            )
+        )
+    return found
+
+
+def _steps(levels: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The best step of each sample.
+
+    Every level counts by its pairs that the exact neighbours answer. The step at s has one height for the levels below
+    s and one for the others; the best leaves the least squares, which is the most between the two heights.
+
+    Args:
+        levels: float64 (b, 3, K + 1).
+
+    Returns:
+        s (b), 0 where there is no step; heights below and above (b).
+    """
+    right, reference = levels[:, 1, :], levels[:, 2, :]
+    below_right, below_weight = np.cumsum(right, axis=1)[:, :-1], np.cumsum(reference, axis=1)[:, :-1]
+    above_right = right.sum(axis=1, keepdims=True) - below_right
+    above_weight = reference.sum(axis=1, keepdims=True) - below_weight
+    both = (below_weight > 0) & (above_weight > 0)
+    below = np.divide(below_right, below_weight, out=np.zeros_like(below_right), where=both)
+    above = np.divide(above_right, above_weight, out=np.zeros_like(above_right), where=both)
+    between = np.where(both, below_weight * above_weight * np.square(above - below), -1.0)
+    best = between.argmax(axis=1)
+    rows = np.arange(len(best))
+    step = np.where(between[rows, best] >= 0, best + 1, 0)
+    return step, below[rows, best], above[rows, best]
+
+
+def _change(observed: np.ndarray, resampled: np.ndarray, k: int) -> ChangePoint | None:
+    (step,), (below,), (above,) = _steps(observed[None])
+    if step == 0:
+        return None
+    steps, lows, highs = _steps(resampled)
+    low, high = np.quantile(steps[steps > 0] / k, [0.025, 0.975])
+    drop_low, drop_high = np.quantile(highs - lows, [0.025, 0.975])
+    return ChangePoint(
+        delta=float(step / k),
+        low=float(low),
+        high=float(high),
+        below=float(below),
+        above=float(above),
+        drop=float(above - below),
+        drop_low=float(drop_low),
+        drop_high=float(drop_high),
+        clear=bool(drop_low > 0 and high - low <= MOST_SPREAD),
+    )
+
+
+def spearman(values: np.ndarray, others: np.ndarray) -> np.ndarray:
+    """Rank correlation of the rows of two arrays (b, points), ties at their average rank; NaN for constant ones."""
+    ranks = [rankdata(each, axis=1) for each in (values, others)]
+    centred = [each - each.mean(axis=1, keepdims=True) for each in ranks]
+    length = np.sqrt(np.prod([np.square(each).sum(axis=1) for each in centred], axis=0))
+    product = (centred[0] * centred[1]).sum(axis=1)
+    return np.divide(product, length, out=np.full(len(product), np.nan), where=length > 0)
+
+
+def _predictors(observed: np.ndarray, resampled: np.ndarray, k: int) -> list[Predictor]:
+    """Args: observed (2 + K, points), resampled (b, 2 + K, points)."""
+    if observed.shape[1] < 3:
+        return []
+    found, baseline, baseline_spread = [], np.nan, np.array([])
+    for place in range(1, len(observed)):
+        (correlation,) = spearman(observed[None, 0], observed[None, place])
+        spread = spearman(resampled[:, 0], resampled[:, place])
+        if place == 1:
+            baseline, baseline_spread = correlation, spread
+        low, high = _interval(spread)
+        gain_low, gain_high = _interval(spread - baseline_spread)
+        known, both = not np.isnan(correlation), not np.isnan(correlation - baseline)
+        found.append(
+            Predictor(
+                name="recall" if place == 1 else f"robustness-{place - 1}/{k}",
+                delta=None if place == 1 else (place - 1) / k,
+                correlation=float(correlation) if known else None,
+                low=low if known else None,
+                high=high if known else None,
+                gain=float(correlation - baseline) if both and place > 1 else None,
+                gain_low=gain_low if both and place > 1 else None,
+                gain_high=gain_high if both and place > 1 else None,
+            )
+        )
+    return found
