@@ -2,7 +2,7 @@
 
 import shlex
 import sys
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,10 +26,10 @@ from benchmarks.data.prepare import Dataset, prepare, resolve_dataset
 from benchmarks.errors import UserError
 from benchmarks.groundtruth.cache import GroundTruth
 from benchmarks.hardware import allowed_cpus
-from benchmarks.progress import Progress
+from benchmarks.progress import Progress, Task
 from benchmarks.results.foreign import Part
 from benchmarks.results.importers import Options, files_below, find_formats, format_of_file
-from benchmarks.results.importing import CHANCE, Outcome, SourceFile, Target, hash_file, import_point
+from benchmarks.results.importing import CHANCE, MOST_K, Outcome, SourceFile, Target, hash_file, import_point
 from benchmarks.results.store import Store, folder_name
 
 DESCRIPTION = """\
@@ -95,7 +95,7 @@ def run(options) -> int:
         target = Target(
             dataset=dataset,
             store=store,
-            truth_for=truths(options, card, dataset, progress),
+            truth_for=Truths(options, card, dataset, progress),
             threads=len(allowed_cpus()),
             command=shlex.join(["python", *sys.argv]).encode("utf-8", "backslashreplace").decode(),
             git=git_state(),
@@ -159,19 +159,37 @@ def import_all(
     tally: Tally,
     progress: Progress,
 ) -> None:
-    """Import every point; one that cannot be is a warning."""
-    hashes: dict[Path, str] = {}
-    with progress.task(f"importing {len(jobs):,} operating points of {target.dataset.name}", len(jobs)) as task:
-        for job in jobs:
-            try:
-                point = job.module.read(job.path, job.part.name, options)
-                if job.path not in hashes:
-                    hashes[job.path] = hash_file(job.path)
-            except (UserError, OSError) as error:
-                refuse(job.path, job.part.name, error, tally)
-                continue
-            finally:
-                task.advance(1)
+    """Import every point; one that cannot be is a warning. The truth of a new K is found between two bars."""
+    todo, hashes, total = deque(jobs), {}, len(jobs)
+    while todo:
+        title = f"importing {total:,} operating points of {target.dataset.name}"
+        with progress.task(title, total, done=total - len(todo)) as task:
+            k = import_some(todo, files, hashes, target, options, tally, task)
+        if k is not None:
+            target.truth_for(k)
+
+
+def import_some(
+    todo: deque[Job],
+    files: dict[Path, Path],
+    hashes: dict[Path, str],
+    target: Target,
+    options: Options,
+    tally: Tally,
+    task: Task,
+) -> int | None:
+    """Import from the left of `todo` until it is empty, or a K comes whose truth is not at hand: it is returned."""
+    while todo:
+        job = todo[0]
+        try:
+            point = job.module.read(job.path, job.part.name, options)
+            if job.path not in hashes:
+                hashes[job.path] = hash_file(job.path)
+        except (UserError, OSError) as error:
+            refuse(job.path, job.part.name, error, tally)
+        else:
+            if point.neighbors is not None and point.k <= MOST_K and not target.truth_for.knows(point.k):
+                return point.k
             start = files[job.path]
             name = job.path.name if job.path == start else str(job.path.relative_to(start))
             try:
@@ -180,6 +198,9 @@ def import_all(
                 refuse(job.path, job.part.name, error, tally)
             else:
                 count(job, outcome, tally)
+        todo.popleft()
+        task.advance(1)
+    return None
 
 
 def count(job: Job, outcome: Outcome, tally: Tally) -> None:
@@ -206,18 +227,21 @@ def refuse(path: Path, part: str, error: Exception, tally: Tally) -> None:
     warn(f"{where(path, part)}: {reason.removeprefix(f'{path}: ')}; not imported")
 
 
-def truths(options, card: DatasetCard, dataset: Dataset, progress: Progress):
-    """A function that gives the ground truth for a K, found once."""
-    found: dict[int, GroundTruth] = {}
+class Truths:
+    """The ground truth for each K, found once."""
 
-    def truth_for(k: int) -> GroundTruth:
-        if k not in found:
-            found[k] = find_truth(
-                options.supplied_truth, card, dataset, k, options.data_dir, len(allowed_cpus()), progress
-            )
-        return found[k]
+    def __init__(self, options, card: DatasetCard, dataset: Dataset, progress: Progress):
+        where = options.data_dir, len(allowed_cpus()), progress
+        self._find = lambda k: find_truth(options.supplied_truth, card, dataset, k, *where)
+        self._found: dict[int, GroundTruth] = {}
 
-    return truth_for
+    def knows(self, k: int) -> bool:
+        return k in self._found
+
+    def __call__(self, k: int) -> GroundTruth:
+        if k not in self._found:
+            self._found[k] = self._find(k)
+        return self._found[k]
 
 
 def nothing_to_import(card: DatasetCard, paths: list[Path], tally: Tally) -> UserError:

@@ -8,7 +8,7 @@ key `theirs-<harness>` in place of a truth, so that they are not mixed with ours
 import hashlib
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from pathlib import Path
 
@@ -64,6 +64,7 @@ class Target:
     threads: int
     command: str
     git: tuple[str | None, bool | None] = (None, None)
+    kept: set[int] = field(default_factory=set)  # K whose truth lies beside the results
 
 
 @dataclass(frozen=True)
@@ -123,8 +124,9 @@ def import_point(point: ForeignPoint, source: SourceFile, target: Target) -> Out
         provenance=_provenance(point, source, recounted, notes, target),
     )
     target.store.write(record, arrays)
-    if truth is not None:
+    if truth is not None and point.k not in target.kept:
         target.store.keep_truth(identity, truth.key, truth.neighbors, truth.distances)
+        target.kept.add(point.k)
     return Outcome(record, True, None if reason else _average(arrays["hits"], record))
 
 
