@@ -38,6 +38,7 @@ def make_result(
     build_seconds: float | None = 2.0,
     code: str = "0" * 64,
     measured_at: str = "2026-01-01T00:00:00+00:00",
+    stats: dict | None = None,
 ) -> Result:
     """Write one result to the store and read it back.
 
@@ -92,6 +93,7 @@ def make_result(
         build_peak_bytes=2**28,
         search_peak_bytes=2**27,
         answers_vary=False if ok else None,
+        stats=stats or {},
         provenance=provenance,
     )
     arrays = {}

@@ -23,6 +23,7 @@ def answers_of(result: Result) -> Answers | None:
     truth = result.truth
     if truth is None:
         return None
-    neighbors = result.neighbors
+    neighbors, distances = result.arrays("neighbors", "distances")
     ranks = rank_in_truth(neighbors, truth.ids)
-    return Answers(ranks, np.where(neighbors < 0, np.float32(np.inf), result.distances), truth.distances)
+    distances[neighbors < 0] = np.inf
+    return Answers(ranks, distances, truth.distances)

@@ -71,17 +71,24 @@ def rank_in_truth(neighbors: np.ndarray, truth: np.ndarray) -> np.ndarray:
     return ranks
 
 
-def count_hits_tied(hit: np.ndarray, neighbors: np.ndarray, distances: np.ndarray, kth: np.ndarray) -> np.ndarray:
+def count_hits_tied(ranks: np.ndarray, distances: np.ndarray, kth: np.ndarray) -> np.ndarray:
     """As `count_hits`, but an id whose exact distance is no larger than the K-th, up to rounding, counts too.
 
     Args:
-        hit: bool (nq, k), of `is_hit`.
-        neighbors: cleaned ids (nq, k).
-        distances: their exact distances, float64 (nq, k), smaller is nearer.
+        ranks: (nq, k), of `rank_in_truth`.
+        distances: exact distances of the answers, float (nq, k), smaller is nearer, infinite where there is none.
         kth: exact distance of the K-th, or of the last where the base is smaller, float64 (nq).
 
     Returns:
         uint16 (nq).
     """
-    limit = kth + TIE_TOLERANCE * np.abs(kth)
-    return (hit | ((distances <= limit[:, None]) & (neighbors >= 0))).sum(axis=1).astype(np.uint16)
+    return count_within(ranks, distances, kth + TIE_TOLERANCE * np.abs(kth)).astype(np.uint16)
+
+
+def count_within(ranks: np.ndarray, distances: np.ndarray, limits: np.ndarray) -> np.ndarray:
+    """int64 (nq): how many answers are hits, or finite and no farther than the limit (nq) of their query."""
+    from benchmarks.metrics.kernels import count_near  # here, since most commands need no compiler
+
+    counts = np.empty(len(ranks), np.int64)
+    count_near(ranks, distances, limits, counts)
+    return counts

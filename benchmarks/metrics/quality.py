@@ -8,10 +8,10 @@ from statistics import NormalDist
 import numpy as np
 
 from benchmarks.metrics.answers import answers_of
-from benchmarks.metrics.hits import TIE_TOLERANCE
+from benchmarks.metrics.hits import TIE_TOLERANCE, count_within
 from benchmarks.metrics.registry import Measured, measure_mean, metric
 from benchmarks.results.store import Result
-from benchmarks.statistics.intervals import CONFIDENCE, RESAMPLES, bootstrap_mean_of_counts, wilson
+from benchmarks.statistics.intervals import CONFIDENCE, bootstrap_mean, bootstrap_mean_of_counts, wilson
 
 
 def parse_delta(text: str) -> Fraction:
@@ -144,7 +144,10 @@ def nearest_found(result: Result, nearest: int) -> np.ndarray | None:
     """float64 (nq): the share of the nearest that is among all k answers."""
     if nearest > result.identity.k or (answers := answers_of(result)) is None:
         return None
-    found = np.count_nonzero((answers.ranks > 0) & (answers.ranks <= nearest), axis=1)
+    from benchmarks.metrics.kernels import count_nearest  # here, since most commands need no compiler
+
+    found = np.empty(len(answers.ranks), np.int64)
+    count_nearest(answers.ranks, nearest, found)
     return found / min(nearest, result.record.denominator)
 
 
@@ -172,8 +175,7 @@ def near_enough(result: Result, epsilon: float) -> np.ndarray | None:
     kth = answers.exact[:, -1]
     wide = kth * (1 + epsilon) ** 2 if result.identity.distance == "l2" else kth + epsilon * np.abs(kth)
     limit = wide + TIE_TOLERANCE * np.abs(wide)
-    near = (answers.ranks > 0) | (answers.distances <= limit[:, None])
-    return np.count_nonzero(near, axis=1) / result.record.denominator
+    return count_within(answers.ranks, answers.distances, limit) / result.record.denominator
 
 
 @metric(
@@ -249,13 +251,18 @@ def recall_min(result: Result) -> Measured:
 
 
 def mean_of_worst(hits: np.ndarray, share: Fraction) -> tuple[float, float, float]:
-    """Mean hits of the ⌈share · nq⌉ queries with the fewest, and its percentile bootstrap interval over queries."""
-    counts, worst = np.bincount(hits), math.ceil(share * len(hits))
-    draws = np.random.default_rng(0).multinomial(len(hits), counts / len(hits), size=RESAMPLES)
-    taken = np.minimum(np.cumsum(np.vstack([counts, draws]), axis=1), worst)  # of the worst, up to so many hits
-    means = np.diff(taken, axis=1, prepend=0) @ np.arange(len(counts)) / worst
-    low, high = np.quantile(means[1:], [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2])
-    return float(means[0]), float(low), float(high)
+    """Mean hits of the ⌈share · nq⌉ queries with the fewest, and its bootstrap interval over queries.
+
+    It is the mean over all queries of v - max(0, v - hits) · nq / ⌈share · nq⌉, where v is the most that one of the
+    worst has. That v moves with the sample changes the mean only in the second order (Rockafellar and Uryasev 2000), so
+    the interval is that of these values.
+    """
+    n, worst = len(hits), math.ceil(share * len(hits))
+    ordered = np.partition(hits, worst - 1)[:worst].astype(np.int64)
+    most = int(ordered.max())
+    low, high = bootstrap_mean(most - np.maximum(0, most - hits.astype(np.int64)) * (n / worst))
+    mean = int(ordered.sum()) / worst
+    return mean, max(0.0, min(low, mean)), max(high, mean)
 
 
 @metric(

@@ -23,6 +23,30 @@ DEFAULT_METRICS = (
     "peak_memory_bytes",
 )
 
+EVERY_METRIC = (  # each definition, with the arguments that are asked for most
+    *DEFAULT_METRICS,
+    "zero-recall",
+    "recall-p50",
+    "recall-p95",
+    "recall-p99",
+    "recall-min",
+    "worst-1",
+    "worst-5",
+    "recall-1",
+    "recall-eps-0.01",
+    "recall-eps-0.1",
+    "map",
+    "ndcg",
+    "ndcg_by_answer",
+    "mrr",
+    "inverse-ratio",
+    "within-0.01",
+    "within-0.1",
+    "distance_computations",
+    "judged-precision",
+    "judged-ndcg",
+)
+
 # Columns before the metrics, with what they mean.
 POINT_COLUMNS = {
     "dataset": "name of the data set",

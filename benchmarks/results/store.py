@@ -5,7 +5,7 @@ import io
 import os
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
@@ -22,6 +22,7 @@ from benchmarks.results.schema import Identity, ResultRecord, label
 from benchmarks.results.truths import ResultTruth, find_truth, write_truth
 
 RECORD = "record"
+CHUNK_BYTES = 1 << 20  # of whole rows; the library's own choice are small tiles, which take twice as long to read
 SHAPES = {  # arrays of a complete point and their shapes
     "neighbors": ("nq", "k"),
     "distances": ("nq", "k"),
@@ -42,6 +43,7 @@ class Result:
 
     path: Path
     record: ResultRecord
+    small: dict[str, np.ndarray] = field(default_factory=dict, repr=False)  # arrays that were read with the record
 
     @property
     def ok(self) -> bool:
@@ -98,16 +100,22 @@ class Result:
         return self.array("latency") if self.identity.mode == "single" else None
 
     def array(self, name: str) -> np.ndarray:
-        """One array of the file.
+        """One array of the file; raises as `arrays`."""
+        return self.small[name] if name in self.small else self.arrays(name)[0]
+
+    def arrays(self, *names: str) -> list[np.ndarray]:
+        """Arrays of the file, which is opened once.
 
         Raises:
             UserError: the file has gone or lost it.
             Missing: it is not there; of an imported result it may never have been.
         """
         with open_hdf5(self.path) as file:
-            if name not in file:
-                raise Missing(f"{self.path}: has no array '{name}'")
-            return file[name][...]
+            found = {name: file.get(name) for name in names}
+            for name, array in found.items():
+                if array is None:
+                    raise Missing(f"{self.path}: has no array '{name}'")
+            return [array[...] for array in found.values()]
 
 
 def folder_name(dataset: str) -> str:
@@ -153,7 +161,14 @@ class Store:
             for name, array in arrays.items():
                 # Floats do not shrink enough to be worth the wait.
                 packing = {"compression": "gzip", "compression_opts": 1, "shuffle": True} if name == "neighbors" else {}
-                file.create_dataset(name, data=array, fletcher32=True, **packing)
+                rows = max(1, min(len(array), CHUNK_BYTES // max(1, array[:1].nbytes)))
+                file.create_dataset(
+                    name,
+                    data=array,
+                    fletcher32=True,
+                    chunks=(rows, *array.shape[1:]) if array.size else None,
+                    **packing,
+                )
         write_whole(path, content.getbuffer())
         return path
 
@@ -177,6 +192,7 @@ class Store:
                 first = error.errors()[0]
                 where = ".".join(map(str, first["loc"]))
                 raise UserError(f"{path}: is not a valid result ({where}: {first['msg']})") from None
+            small = {}
             if record.status == "ok":
                 sizes = {"nq": record.nq, "k": record.identity.k, "repeats": record.repeats}
                 for name, axes in SHAPES.items():
@@ -185,10 +201,13 @@ class Store:
                     if record.provenance.imported and name != "hits" and name not in file:
                         continue  # the other harness did not say
                     shape = tuple(sizes[axis] for axis in axes)
-                    found = getattr(file.get(name), "shape", "nothing")
+                    array = file.get(name)
+                    found = getattr(array, "shape", "nothing")
                     if found != shape:
                         raise UserError(f"{path}: array '{name}' should have shape {shape}, found {found}")
-        return Result(path, record)
+                    if len(axes) == 1:
+                        small[name] = array[...]  # while the file is open, which takes longer than this
+        return Result(path, record, small)
 
     def files(self, dataset: str | None = None) -> list[Path]:
         """Result files, of one data set or of all."""

@@ -7,7 +7,7 @@ import numpy as np
 from benchmarks.data.prepare import Dataset
 from benchmarks.groundtruth.cache import GroundTruth
 from benchmarks.groundtruth.distances import exact_distances
-from benchmarks.metrics.hits import clean_neighbors, count_hits_tied, is_hit
+from benchmarks.metrics.hits import clean_neighbors, count_hits_tied, rank_in_truth
 
 
 class Judged(NamedTuple):
@@ -39,14 +39,14 @@ def judge(ids: np.ndarray, dataset: Dataset, truth: GroundTruth, k: int, threads
     )
     top = min(k, dataset.n)
     exact, kth = truth.neighbors[:, :top], truth.distances[:, top - 1]
-    hit = is_hit(cleaned.neighbors, exact)
+    ranks = rank_in_truth(cleaned.neighbors, exact)
     with np.errstate(over="ignore"):  # a distance beyond float32 is stored as infinity
         stored = distances.astype(np.float32)
     arrays = {
         "neighbors": cleaned.neighbors,
         "distances": stored,
-        "hits": hit.sum(axis=1).astype(np.uint16),
-        "hits_tied": count_hits_tied(hit, cleaned.neighbors, distances, kth),
+        "hits": np.count_nonzero(ranks, axis=1).astype(np.uint16),
+        "hits_tied": count_hits_tied(ranks, distances, kth),
     }
     return Judged(arrays, cleaned.repeated, cleaned.missing)
 

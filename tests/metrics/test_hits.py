@@ -3,11 +3,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmarks.metrics.hits import clean_neighbors, count_hits, count_hits_tied, is_hit
+from benchmarks.metrics.hits import clean_neighbors, count_hits, count_hits_tied, is_hit, rank_in_truth
 
 
 def tied_hits(neighbors, distances, truth, kth):
-    return count_hits_tied(is_hit(neighbors, truth), neighbors, distances, kth)
+    return count_hits_tied(rank_in_truth(neighbors, truth), distances, kth)
 
 
 @st.composite

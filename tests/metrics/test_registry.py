@@ -1,14 +1,21 @@
 import re
 
+import numpy as np
 import pytest
 
 from benchmarks.metrics import registry
 from benchmarks.metrics.registry import Measured, definitions, metric, parse_metric
+from benchmarks.metrics.table import EVERY_METRIC
+from benchmarks.results.relevance import write_relevance
 from benchmarks.results.store import Store
 from tests.factories import make_result
 
 EXAMPLES = {"delta": "0.3", "percentile": "99.9", "nearest": "3", "epsilon": "0.1", "percent": "95"}
 DEFINITIONS = definitions()
+
+
+def example(definition) -> str:
+    return definition.template.format(**{argument: EXAMPLES[argument] for argument in definition.arguments})
 
 
 @pytest.fixture(params=DEFINITIONS, ids=lambda definition: definition.template)
@@ -32,7 +39,9 @@ def test_the_metrics_that_users_read_about_are_there():
 
 def test_a_metric_says_what_it_is(definition):
     assert (
-        definition.unit and definition.better in ("higher", "lower") and definition.kind in ("quality", "speed", "cost")
+        definition.unit
+        and definition.better in ("higher", "lower")
+        and definition.kind in ("quality", "relevance", "speed", "cost")
     )
     assert len(definition.meaning) > 20 and definition.meaning.endswith(".")
     for text in (definition.template, definition.title):
@@ -40,17 +49,93 @@ def test_a_metric_says_what_it_is(definition):
 
 
 def test_every_template_parses_an_example(definition):
-    name = definition.template.format(**{argument: EXAMPLES[argument] for argument in definition.arguments})
+    name = example(definition)
     parsed = parse_metric(name)
     assert parsed.definition is definition and parsed.name == name and parsed.k is None
     assert len(parsed.values) == len(definition.arguments)
 
 
-def test_every_metric_computes(definition, tmp_path):
-    name = definition.template.format(**{argument: EXAMPLES[argument] for argument in definition.arguments})
-    measured = parse_metric(name).compute(make_result(Store(tmp_path), mode="single"))
-    assert isinstance(measured, Measured) and measured.value == measured.value and measured.n
+@pytest.fixture(scope="module")
+def full(tmp_path_factory):
+    """A result of which everything is known."""
+    store = Store(tmp_path_factory.mktemp("full"))
+    stats = {"distance_computations": 4000}
+    result = make_result(store, hits=[0, 3, 7, 10, 9, 9], hits_tied=[1, 3, 8, 10, 9, 9], stats=stats)
+    queries = np.repeat(np.arange(6), 3)
+    write_relevance(result.path.parent.parent, result.identity.queries_sha256, queries, [0, 2, 50] * 6, [1, 2, 1] * 6)
+    return {"batch": result, "single": make_result(store, mode="single", search={"ef": 1}, hits=[0, 3, 7, 10, 9, 9])}
+
+
+def test_every_metric_computes(definition, full):
+    metric = parse_metric(example(definition))
+    result = full["single" if definition.template.startswith("latency") else "batch"]
+    measured = metric.compute(result)
+    assert isinstance(measured, Measured) and np.isfinite(measured.value) and measured.n
     assert (measured.low is not None) == (measured.high is not None) == definition.interval
+    if definition.interval:
+        assert measured.low <= measured.value <= measured.high
+    if definition.kind in ("quality", "relevance"):
+        assert definition.unit == "1" and 0 <= measured.value <= 1 and measured.n == 6 and definition.interval
+
+
+def test_the_mean_over_the_queries_is_the_value(definition, full):
+    metric, result = parse_metric(example(definition)), full["batch"]
+    values = metric.per_query(result)
+    if definition.per_query is None:
+        assert values is None and not definition.share
+        return
+    assert values.dtype == np.float64 and values.shape == (6,)
+    assert values.mean() == pytest.approx(metric.compute(result).value, abs=1e-12)
+    if definition.share:
+        assert set(values) <= {0.0, 1.0}
+
+
+@pytest.mark.parametrize("status", ["failed", "timeout", "out-of-memory", "invalid"])
+def test_no_metric_of_the_answers_of_a_failed_point(definition, status, tmp_path):
+    metric, result = parse_metric(example(definition)), make_result(Store(tmp_path), status=status)
+    assert metric.compute(result) is None and metric.per_query(result) is None
+
+
+def test_every_definition_is_in_the_table_of_all():
+    assert {parse_metric(name).definition.template for name in EVERY_METRIC} == {item.template for item in DEFINITIONS}
+
+
+@pytest.mark.parametrize(
+    ("name", "template"),
+    [
+        ("recall-1@10", "recall-{nearest}"),
+        ("recall-p95@10", "recall-p{percent}"),
+        ("recall_p99.9", "recall-p{percent}"),
+        ("recall-min", "recall-min"),
+        ("recall_tied", "recall_tied"),
+        ("recall-eps-0.01", "recall-eps-{epsilon}"),
+        ("recall_eps_0.1@5", "recall-eps-{epsilon}"),
+        ("worst-5", "worst-{percent}"),
+        ("ndcg-by-answer", "ndcg_by_answer"),
+        ("ndcg", "ndcg"),
+    ],
+)
+def test_no_template_takes_the_name_of_another(name, template):
+    assert parse_metric(name).definition.template == template
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("recall-0", "number of nearest neighbours"),
+        ("recall-1.5", "number of nearest neighbours"),
+        ("recall-mni", "number of nearest neighbours"),
+        ("recall-p0", "between 0 and 100"),
+        ("recall-p100", "between 0 and 100"),
+        ("recall-pmin", "between 0 and 100"),
+        ("recall-eps--1", "ε must be a decimal"),
+        ("recall-eps-nan", "ε must be a decimal"),
+        ("worst-0", "between 0 and 100"),
+        ("within-x", "ε must be a decimal"),
+    ],
+)
+def test_wrong_arguments(refusal, name, words):
+    assert words in refusal(parse_metric, name)
 
 
 @pytest.mark.parametrize(

@@ -119,7 +119,7 @@ def host_spans():
     spans = Spans()
     spans.patch(judge, "clean_neighbors", "cleaning")
     spans.patch(judge, "exact_distances", "distances")
-    spans.patch(judge, "is_hit", "hits")
+    spans.patch(judge, "rank_in_truth", "hits")
     spans.patch(judge, "count_hits_tied", "hits")
     spans.patch(execute.np, "load", "loading")
     spans.patch(Store, "write", "writing")
