@@ -5,8 +5,9 @@ import itertools
 import json
 import re
 from collections.abc import Iterable, Sequence
+from fractions import Fraction
 
-from benchmarks.analysis.target import Reading, find_span
+from benchmarks.analysis.target import find_span
 from benchmarks.cards import Algorithm, Grid, Value
 from benchmarks.constraints import holds
 from benchmarks.results.schema import Identity
@@ -81,14 +82,14 @@ class Plan(Strict):
 
 
 def make_plan(
-    request: Request, complete: frozenset[str] = frozenset(), known: Sequence[tuple[Identity, Reading]] = ()
+    request: Request, complete: frozenset[str] = frozenset(), known: Sequence[tuple[Identity, Fraction]] = ()
 ) -> Plan:
     """Expand grids into build jobs.
 
     Args:
         request: what is wanted.
         complete: hashes of the points that need not be measured again.
-        known: recall of complete points, for the searches for a target recall.
+        known: average recall of complete points, for the searches for a target recall.
 
     Returns:
         the plan; combinations that break a constraint, and algorithms that cannot do this data set, are skips.

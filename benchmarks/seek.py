@@ -6,6 +6,7 @@ of `benchmarks.analysis.target`; here they are made into operating points and ou
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from benchmarks.analysis.target import Found, Reading, Span, Target, decide
@@ -36,9 +37,11 @@ class Seek(Strict):
         value = identity.search_params.get(self.parameter)
         return value is not None and self.identity(value).hash() == identity.hash()
 
-    def readings(self, known: Iterable[tuple[Identity, Reading]]) -> list[Reading]:
-        """Those of the measured points that lie on the line."""
-        return [reading for identity, reading in known if self.owns(identity)]
+    def readings(self, known: Iterable[tuple[Identity, Fraction]]) -> list[Reading]:
+        """Those of the points, which come with their average recall, that lie on the line."""
+        return [
+            Reading(identity.search_params[self.parameter], recall) for identity, recall in known if self.owns(identity)
+        ]
 
     def wanted(self, readings: Sequence[Reading], failed: bool = False) -> list[Identity]:
         """The points that its targets need next; none where every search has ended."""
@@ -58,10 +61,8 @@ class Outcome:
 class Hunt:
     """All searches of one run. It is told of every point that ends, and answers with those to measure next."""
 
-    def __init__(
-        self, plan: "Plan", known: Iterable[tuple[Identity, Reading]], read: Callable[[ResultRecord], Reading]
-    ):
-        """`known` are points measured before, `read` takes the recall out of the result that a record belongs to."""
+    def __init__(self, plan: "Plan", known: Iterable[tuple[Identity, Fraction]], read: Callable[[Identity], Fraction]):
+        """`known` are points measured before, with their average recall; `read` tells that of one just measured."""
         known = list(known)
         self.seeks, self.read = plan.seeks, read
         self.asked = {point.hash() for job in plan.jobs for point in job.points}
@@ -80,7 +81,7 @@ class Hunt:
                 continue
             self.waiting[number].discard(point.hash())
             if record.status == "ok":
-                self.readings[number].append(self.read(record))
+                self.readings[number] += seek.readings([(point, self.read(point))])
             else:
                 self.failed[number] = True
             if self.waiting[number]:

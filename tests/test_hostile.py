@@ -82,7 +82,7 @@ def hostile(tmp_path, monkeypatch):
     (folder / "algorithm.yml").write_text(CARD)
     shutil.copy(ALGORITHMS / "toy" / "requirements.txt", folder)
     find = cards.find_algorithms
-    monkeypatch.setattr("benchmarks.cli.run.find_algorithms", lambda: find(tmp_path / "algorithms"))
+    monkeypatch.setattr("benchmarks.cli.choice.find_algorithms", lambda: find(tmp_path / "algorithms"))
     options = [*write_data(tmp_path, gaussian(200), gaussian(20, seed=1)), "--results-dir", tmp_path / "results"]
     return [*options, "--algorithm", "hostile", "--threads", 1, "--repeats", 1], nap
 
@@ -123,8 +123,8 @@ def napping(nap):
 def test_helpers_of_a_killed_run_are_ended_by_the_next(hostile, tmp_path):
     options, nap = hostile
     code = (
-        "from pathlib import Path; from benchmarks.cards import find_algorithms; import benchmarks.cli.run as verb; "
-        f"verb.find_algorithms = lambda: find_algorithms(Path({str(tmp_path / 'algorithms')!r})); verb.main()"
+        "from pathlib import Path; from benchmarks.cards import find_algorithms; from benchmarks.cli import choice, run; "
+        f"choice.find_algorithms = lambda: find_algorithms(Path({str(tmp_path / 'algorithms')!r})); run.main()"
     )
     host = start(*options, "--set", "hostile.start=daemon", "--set", "hostile.how=slow", script=("-c", code))
     (helper,) = wait_for(lambda: napping(nap))

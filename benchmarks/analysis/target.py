@@ -38,12 +38,10 @@ class Target(Strict):
 
 @dataclass(frozen=True)
 class Reading:
-    """One measured point: the parameter's value, the average recall there, and its interval over the queries."""
+    """One measured point: the parameter's value, and the average recall there."""
 
     value: float
     recall: Fraction | float
-    low: float | None = None
-    high: float | None = None
 
 
 @dataclass(frozen=True)
@@ -97,7 +95,7 @@ class Found:
     target: Target
 
     @property
-    def weight(self) -> float | None:
+    def weight(self) -> Fraction | None:
         """Weight of the upper of two points, where a straight line between them meets the target; None for one point.
 
         An index that answers this share of the queries at the upper point, and the rest at the lower one, has the
@@ -106,7 +104,7 @@ class Found:
         if len(self.points) != 2:
             return None
         lower, upper = (Fraction(point.recall) for point in self.points)
-        return float((Fraction(str(self.target.recall)) - lower) / (upper - lower))
+        return (Fraction(str(self.target.recall)) - lower) / (upper - lower)
 
 
 def decide(
@@ -234,13 +232,3 @@ def _edge(allowed: Callable[[float], bool], inside: float, end: float, integer: 
         else:
             outside = middle
     return inside
-
-
-def interpolate(weight: float, lower: float, upper: float, *, rate: bool = False) -> float:
-    """A metric at the target, from its values at the two points around it.
-
-    Means over queries are mixed as the queries are; of a rate such as QPS it is the times that are mixed.
-    """
-    if rate:
-        return 1 / ((1 - weight) / lower + weight / upper)
-    return (1 - weight) * lower + weight * upper

@@ -13,6 +13,7 @@ from benchmarks.hardware import Placement
 from benchmarks.plan import BuildJob, Plan
 from benchmarks.results.schema import ResultRecord, label
 from benchmarks.runner.execute import Observer
+from benchmarks.seek import Seek
 
 
 def untouched_parameters(plan: Plan) -> dict[str, set[str]]:
@@ -20,6 +21,7 @@ def untouched_parameters(plan: Plan) -> dict[str, set[str]]:
     untouched = {}
     for algorithm, grids in plan.request.algorithms:
         named = {name for grid in grids for name in (*grid.build, *grid.search)}
+        named |= {algorithm.offer.monotone for grid in grids if grid.target}
         untouched[algorithm.name] = set(algorithm.offer.parameters) - named
     return untouched
 
@@ -44,7 +46,9 @@ def print_plan(console: Console, plan: Plan, origins: dict[str, str], placement:
     complete = Counter(identity.algorithm for identity in plan.complete)
     for algorithm, _ in request.algorithms:
         jobs = [job for job in plan.jobs if job.algorithm.name == algorithm.name]
+        seeks = [seek for seek in plan.seeks if seek.template.algorithm == algorithm.name]
         notes = f", {complete[algorithm.name]} complete already" if complete[algorithm.name] else ""
+        notes += ", and those that the search leads to" if seeks and jobs else ""
         points = sum(len(job.points) for job in jobs)
         console.print(
             f"  {algorithm.name}: {points} operating point{'s' * (points != 1)} on {len(jobs)} "
@@ -61,6 +65,15 @@ def print_plan(console: Console, plan: Plan, origins: dict[str, str], placement:
                 soft_wrap=True,
                 style="dim",
             )
+        for seek in seeks:
+            build = escape(label(seek.template.build_params, hidden))
+            seed = f" seed={seek.template.seed}" if len(request.seeds) > 1 else ""
+            console.print(
+                f"    {build}{seed}: sought: {escape(describe_seek(seek, hidden))}",
+                highlight=False,
+                soft_wrap=True,
+                style="dim",
+            )
     for skip in plan.skips:
         params = f" {escape(label(skip.params, untouched[skip.algorithm]))}" if skip.params else ""
         console.print(
@@ -69,6 +82,14 @@ def print_plan(console: Console, plan: Plan, origins: dict[str, str], placement:
             soft_wrap=True,
             style="yellow",
         )
+
+
+def describe_seek(seek: Seek, hidden: set[str]) -> str:
+    """`efSearch from 10 to 390,000 for recall 0.9 ± 0.002`, with what else is set for the search."""
+    others = {name: value for name, value in seek.template.search_params.items() if name not in hidden}
+    fixed = "".join(f", {name}={value}" for name, value in others.items() if name != seek.parameter)
+    wanted = " and ".join(target.describe() for target in seek.targets)
+    return f"{seek.parameter} from {seek.span.low:,} to {seek.span.high:,}{fixed}, for {wanted}"
 
 
 class LiveTable(Observer):
@@ -126,6 +147,11 @@ class LiveTable(Observer):
         elif not self.console.is_terminal:
             done = self.total - self.left
             self._line(f"{name} {escape(what)}: {found} ({done} of {self.total}, {now - self.start:.0f} s so far)")
+
+    def points_added(self, job: BuildJob, count: int) -> None:
+        self.left += count
+        self.total += count
+        self.planned[job.algorithm.name] += count
 
     def _line(self, text: str) -> None:
         self.console.print(text, highlight=False, soft_wrap=True)

@@ -2,16 +2,18 @@
 
 import argparse
 import os
+import re
 import shlex
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from pathlib import Path
 
 from rich.console import Console
 
-from benchmarks.cards import Algorithm, DatasetCard, Grid, LibraryCard, find_algorithms, unknown_name
+from benchmarks.analysis.select import average_recall
+from benchmarks.analysis.target import TOLERANCE
+from benchmarks.cli.choice import Choice, complete_results, recalls, resolve, with_supplied
 from benchmarks.cli.common import (
     POINTS_FAILED,
     Parser,
@@ -23,31 +25,22 @@ from benchmarks.cli.common import (
     positive,
     warn,
 )
-from benchmarks.cli.groundtruth import add_truth_option, find_truth, require_truth
+from benchmarks.cli.groundtruth import add_truth_option, find_truth
 from benchmarks.cli.live import LiveTable, print_plan
 from benchmarks.cli.summary import print_summary
-from benchmarks.data.prepare import prepare, resolve_dataset
-from benchmarks.data.supplied import is_supplied
+from benchmarks.data.prepare import prepare
 from benchmarks.errors import UserError
-from benchmarks.hardware import (
-    Placement,
-    available_memory_bytes,
-    describe_machine,
-    memory_limit_bytes,
-    parse_size,
-    place_here,
-)
+from benchmarks.hardware import available_memory_bytes, describe_machine, memory_limit_bytes, parse_size
 from benchmarks.hardware.conditions import read_conditions
 from benchmarks.hardware.doctor import examine
 from benchmarks.paths import ROOT
-from benchmarks.plan import DataFacts, Request, make_plan
+from benchmarks.plan import BuildJob, DataFacts, Plan, make_plan
 from benchmarks.progress import Progress
-from benchmarks.results.schema import Provenance
 from benchmarks.results.store import Result, Store
 from benchmarks.runner.choose import RUNNERS, choose_runner
 from benchmarks.runner.execute import Session, execute
 from benchmarks.runner.supervise import Limits
-from benchmarks.sweeps import Sweep, apply_overrides, grids_for, load_sweep, parse_override
+from benchmarks.seek import Hunt
 
 LOOK_SECONDS = 0.1  # how long the machine is watched for others that use it
 MOST_K = 65535  # hits are stored as uint16
@@ -58,6 +51,8 @@ examples:
   python run.py --dataset crossover-20k --algorithm faiss-hnsw --set faiss-hnsw.efSearch=10,20,40 --threads 1
   python run.py --dataset my-vectors.npy --distance cosine --mode single
   python run.py --dataset crossover-20k --dry-run
+  python run.py --dataset glove-50-6b --target recall@10=0.9
+  python run.py --suite paper --scale small
 
 A point that is complete is not measured again; --force does. After Ctrl-C the same command goes on where it stopped.
 exit codes: 0 all points ok · 1 a point failed (the others were measured) · 2 bad input · 130 interrupted
@@ -90,6 +85,22 @@ def build_parser() -> argparse.ArgumentParser:
         default=[],
         metavar="ALGORITHM.PARAM=V,V",
         help="values of one parameter instead of the sweep's; may be repeated",
+    )
+    parser.add_argument(
+        "--target",
+        action="append",
+        type=target,
+        default=[],
+        metavar="recall[@K]=R",
+        help="find for each build of the sweep the point whose average recall is R, along the parameter that searches "
+        "more as it grows; only the points that this needs are measured; may be repeated",
+    )
+    parser.add_argument(
+        "--tolerance",
+        type=tolerance,
+        metavar="T",
+        help="with --target: how far from R the average recall may be; where the parameter is too coarse for it, the "
+        f"two points around R are shown, and what lies between them (default: {TOLERANCE})",
     )
     parser.add_argument("--k", type=positive, help="neighbours to ask for (default: the sweep's, 10)")
     parser.add_argument(
@@ -141,110 +152,35 @@ def seconds(text: str) -> float:
     return value
 
 
+def target(text: str) -> tuple[float, int | None]:
+    """`recall@10=0.9`: the average recall that is wanted, and K where it is named."""
+    match = re.fullmatch(r"recall(?:@([1-9]\d{0,8}))?=([0-9.eE+-]+)", text.strip())
+    try:
+        recall = float(match[2]) if match else 0
+    except ValueError:
+        recall = 0
+    if not 0 < recall <= 1:
+        raise argparse.ArgumentTypeError(f"must be such as recall@10=0.9, above 0 and at most 1, not '{text}'")
+    return recall, int(match[1]) if match[1] else None
+
+
+def tolerance(text: str) -> float:
+    """A number from 0 to below 1."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1
+    if not 0 <= value < 1:
+        raise argparse.ArgumentTypeError(f"must be a number such as {TOLERANCE}, not '{text}'")
+    return value
+
+
 def size(text: str) -> int:
     """Bytes: a number with an optional kB, MB, GB or TB (powers of ten)."""
     try:
         return parse_size(text)
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
-
-
-@dataclass(frozen=True)
-class Choice:
-    """What the command line asks for, resolved against cards and sweep; the data is not touched yet."""
-
-    card: DatasetCard
-    sweep: Sweep
-    k: int
-    mode: str
-    repeats: int
-    placement: Placement
-    algorithms: list[tuple[Algorithm, list[Grid]]]
-    origins: dict[str, str]
-
-    def request(self, data: DataFacts, unavailable: dict[str, str] | None = None) -> Request:
-        return Request(
-            data=data,
-            k=self.k,
-            mode=self.mode,
-            repeats=self.repeats,
-            threads=self.placement.threads,
-            seeds=self.sweep.build_seeds,
-            algorithms=self.algorithms,
-            unavailable=unavailable or {},
-        )
-
-    def unavailable(self, of: Callable[[LibraryCard], str | None]) -> dict[str, str]:
-        """What the user has to bring for some of the algorithms, as `of` says."""
-        reasons = {item.name: of(item.library) for item, _ in self.algorithms}
-        return {name: reason for name, reason in reasons.items() if reason}
-
-
-def resolve(options: argparse.Namespace) -> Choice:
-    """Check everything that can be checked before data is fetched or an index is built."""
-    known = find_algorithms()
-    card = resolve_dataset(options.dataset, options.distance, options.queries)
-    require_truth(options.supplied_truth, card)
-    sweep, path = load_sweep(card.name, options.config, known, options.algorithm)
-    names = list(dict.fromkeys(options.algorithm or sweep.algorithms))
-    if not names:
-        raise UserError(f"{path}: names no algorithm; add one, or pass --algorithm")
-    for name in names:
-        if name not in known:
-            raise unknown_name("algorithm", name, list(known), f"known: {', '.join(known)}")
-    overrides = [parse_override(text) for text in options.set]
-    for name, parameter, _ in overrides:
-        if name not in names:
-            raise UserError(
-                f"--set {name}.{parameter}: {name} is not among the algorithms of this run: {', '.join(names)}"
-            )
-    algorithms, origins = [], {}
-    for name in names:
-        grids, origins[name] = grids_for(known[name], sweep)
-        algorithms.append((known[name], apply_overrides(known[name], grids, overrides)))
-    return Choice(
-        card,
-        sweep,
-        options.k or sweep.k,
-        options.mode or sweep.mode,
-        options.repeats or sweep.repeats,
-        place_here(options.machine, options.threads),
-        algorithms,
-        origins,
-    )
-
-
-def with_supplied(choice: Choice, runner) -> Choice:
-    """The same choice, its algorithms knowing what the user supplied for them in this runner."""
-    algorithms = [
-        (item.model_copy(update={"supplied_sha256": runner.supplied_sha256(item.library)}), grids)
-        for item, grids in choice.algorithms
-    ]
-    return replace(choice, algorithms=algorithms)
-
-
-def complete_points(store: Store, choice: Choice, runner: str, supplied: bool) -> frozenset[str]:
-    """Hashes of the points that are measured already, by the same code in the same runner, and often enough.
-
-    Those that were counted against supplied ground truth are complete only where that is asked for again.
-    """
-    code = {algorithm.name: algorithm.code_hash() for algorithm, _ in choice.algorithms}
-    return frozenset(
-        result.identity.hash()
-        for result in store.results(choice.card.name, warn)
-        if result.ok
-        and result.record.provenance.code_sha256 == code.get(result.identity.algorithm)
-        and result.record.provenance.runner == runner
-        and result.record.repeats >= choice.repeats
-        and (supplied or not is_supplied(result.record.truth))
-        and placed_alike(result.record.provenance, choice.placement)
-    )
-
-
-def placed_alike(provenance: Provenance, placement: Placement) -> bool:
-    """Whether a result was measured where this run would measure it, by name or on the very same CPUs."""
-    same_cpus = provenance.affinity == sorted(placement.cpus)
-    return provenance.machine_profile in (None, placement.profile) or same_cpus
 
 
 def examine_machine(console: Console, cpus: list[int]) -> list[str]:
@@ -275,26 +211,44 @@ def git_state() -> tuple[str | None, bool | None]:
     return answers[0], bool(answers[1])
 
 
+def dry_plan(choice: Choice) -> Plan:
+    """The plan as far as the cards tell it; nothing is fetched."""
+    n, nq = choice.card.expected_rows()
+    facts = DataFacts(
+        name=choice.card.name,
+        distance=choice.card.distance,
+        dtype=choice.card.dtype,
+        n=n,
+        nq=nq,
+        dimension=choice.card.dimension,
+    )
+    return make_plan(choice.request(facts))
+
+
+def print_dry_run(console: Console, choice: Choice, plan: Plan) -> None:
+    """The plan, and what the user has to bring."""
+    print_plan(console, plan, choice.origins, choice.placement)
+    for name, reason in choice.unavailable(lambda library: library.unavailable(os.environ)).items():
+        console.print(f"  {name} {reason}", highlight=False, soft_wrap=True, style="yellow", markup=False)
+
+
 def run(options: argparse.Namespace) -> int:
-    """The whole of `run.py` after its arguments are parsed."""
-    console, choice, progress = make_console(), resolve(options), Progress()
-    store = Store(options.results_dir)
+    """The whole of `run.py` for one data set, after its arguments are parsed."""
+    choice = resolve(options)
     if choice.k > MOST_K:
         raise UserError(f"k = {choice.k}: hits are counted up to {MOST_K}; ask for fewer neighbours")
     if options.dry_run:
-        n, nq = choice.card.expected_rows()
-        facts = DataFacts(
-            name=choice.card.name,
-            distance=choice.card.distance,
-            dtype=choice.card.dtype,
-            n=n,
-            nq=nq,
-            dimension=choice.card.dimension,
-        )
-        print_plan(console, make_plan(choice.request(facts)), choice.origins, choice.placement)
-        for name, reason in choice.unavailable(lambda library: library.unavailable(os.environ)).items():
-            console.print(f"  {name} {reason}", highlight=False, soft_wrap=True, style="yellow", markup=False)
+        print_dry_run(make_console(), choice, dry_plan(choice))
         return 0
+    return measure(options, choice)
+
+
+def measure(
+    options: argparse.Namespace, choice: Choice, keep_index: Callable[[BuildJob], bool] = lambda job: False
+) -> int:
+    """Measure what was chosen; `keep_index` says of which builds a run that follows has need."""
+    console, progress = make_console(), Progress()
+    store = Store(options.results_dir)
     store.require_writable()
     available = available_memory_bytes(choice.placement.memory_nodes)
     memory = memory_limit_bytes(available, options.memory_limit or choice.placement.memory_limit_bytes)
@@ -315,13 +269,12 @@ def run(options: argparse.Namespace) -> int:
             queries_sha256=dataset.queries_check.sha256,
         )
         request = choice.request(facts, choice.unavailable(runner.unavailable))
-        done = frozenset()
-        if not options.force:
-            done = complete_points(store, choice, runner.name, options.supplied_truth)
-        plan = make_plan(request, done)
+        done = [] if options.force else complete_results(store, choice, runner.name, options.supplied_truth)
+        known = recalls(choice, done)
+        plan = make_plan(request, frozenset(result.identity.hash() for result in done), known)
         print_plan(console, plan, choice.origins, choice.placement)
         console.print(f"  runner: {runner.name} ({why})", highlight=False, soft_wrap=True, markup=False)
-        if not plan.jobs and not plan.complete:
+        if not plan.jobs and not plan.complete and not plan.seeks:
             raise UserError("no operating point is left to measure: each one is skipped, see above for the reasons")
         if choice.k > dataset.n:
             warn(f"k = {choice.k} is more than the {dataset.n} base vectors; recall is counted over {dataset.n}")
@@ -335,6 +288,7 @@ def run(options: argparse.Namespace) -> int:
             choice.placement.threads,
             progress,
         )
+        hunt = Hunt(plan, known, lambda identity: average_recall(store.read(store.path(identity))))
         with LiveTable(console, plan) as observer:
             records = execute(
                 Session(
@@ -351,6 +305,8 @@ def run(options: argparse.Namespace) -> int:
                     git=git_state(),
                     skip_missing=options.skip_missing,
                     observer=observer,
+                    further=hunt.further,
+                    keep_index=keep_index,
                 )
             )
     except KeyboardInterrupt:
@@ -358,14 +314,13 @@ def run(options: argparse.Namespace) -> int:
         raise
     finally:
         lock.release()
-    shown = {identity.hash() for job in plan.jobs for identity in job.points} | {item.hash() for item in plan.complete}
     failed = {record.identity.hash(): record for record in records if record.status != "ok"}
-    results = [
-        Result(result.path, failed.get(result.identity.hash(), result.record))  # a failure, if an older result stands
+    results = {
+        # A failure, if an older result stands.
+        result.identity.hash(): Result(result.path, failed.get(result.identity.hash(), result.record))
         for result in store.results(dataset.name, warn)
-        if result.identity.hash() in shown
-    ]
-    print_summary(console, results, plan, store.folder)
+    }
+    print_summary(console, results, plan, records, hunt, store.folder)
     return POINTS_FAILED if failed else 0
 
 

@@ -2,59 +2,54 @@
 
 from pathlib import Path
 
-from rich import box
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from benchmarks.cli.common import WIDE
 from benchmarks.cli.live import untouched_parameters
-from benchmarks.metrics.registry import Measured, parse_metric
-from benchmarks.metrics.table import DELTAS
+from benchmarks.cli.rows import cell, describe_point, headings, layout, make_table
+from benchmarks.cli.targets import print_targets
+from benchmarks.metrics.registry import parse_metric
 from benchmarks.plan import Plan
-from benchmarks.results.schema import label
+from benchmarks.results.schema import ResultRecord, label
 from benchmarks.results.store import Result
-
-METRICS = {"recall": "recall", **{f"robustness-{delta}": f"R-{delta}" for delta in DELTAS}, "qps": "QPS"}
-SINGLE = {"latency-p50": "p50 ms", "latency-p99": "p99 ms"}
-MEDIUM = 150  # columns that take an interval beneath its value; with fewer its ends stand beneath each other
+from benchmarks.seek import Hunt
 
 
-def print_summary(console: Console, results: list[Result], plan: Plan, results_dir: Path) -> None:
-    """The table, as wide as the terminal allows, then every failure with its log, and what is odd."""
-    request = plan.request
-    headings = METRICS | (SINGLE if request.mode == "single" else {})
-    metrics = [parse_metric(name) for name in headings]
-    untouched = untouched_parameters(plan)
-    title = f"{escape(request.data.name)}, k = {request.k}, mode {request.mode}, threads {request.threads}"
-    table = Table(title=f"{title}, n = {request.data.nq:,} queries", title_justify="left", box=box.SIMPLE_HEAD)
-    table.add_column("operating point", overflow="fold")
-    for heading in headings.values():
-        table.add_column(heading, justify="right", no_wrap=True)
-    between, dash = (" ", "–") if console.width >= WIDE else ("\n", "–") if console.width >= MEDIUM else ("\n", "\n")
-    for result in sorted(results, key=lambda result: _rank(result, [item.name for item, _ in request.algorithms])):
-        identity, hidden = result.identity, untouched[result.identity.algorithm]
-        seed = {"seed": identity.seed} if len(request.seeds) > 1 else {}
-        build, search = (
-            "" if text == "default" else escape(text)
-            for text in (label({**identity.build_params, **seed}, hidden), label(identity.search_params, hidden))
-        )
-        point = f"[bold]{identity.algorithm}[/] {search}{between}[dim]{build}[/]".rstrip()
-        if result.ok:
-            values = [_cell(metric.compute(result), metric.definition.kind, between, dash) for metric in metrics]
-            table.add_row(point, *values)
-        else:
-            table.add_row(point, f"[red]{result.record.status}[/]", *[""] * (len(metrics) - 1))
-    console.print(table)
+def print_summary(
+    console: Console,
+    results: dict[str, Result],
+    plan: Plan,
+    records: list[ResultRecord],
+    hunt: Hunt,
+    results_dir: Path,
+) -> None:
+    """The tables, as wide as the terminal allows, then every failure with its log, and what is odd.
+
+    Args:
+        results: of the data set, by the hash of the point; those that the plan names are shown.
+        records: of the points that were measured now.
+        hunt: the searches for target recalls, which have a table of their own.
+    """
+    planned = [*(point for job in plan.jobs for point in job.points), *plan.complete]
+    points = [point.hash() for point in planned if not any(seek.owns(point) for seek in plan.seeks)]
+    shown = [results[point] for point in dict.fromkeys(points) if point in results]
+    if shown or not plan.seeks:
+        console.print(_points(console, shown, plan))
+    sought = print_targets(console, results, plan, hunt) if plan.seeks else []
+    more = " An interpolated row is what lies between the two above it." if sought else ""
     console.print(
         "Beside or beneath each value its 95 % interval over the queries; R-δ is the share of queries with recall ≥ δ. "
-        "QPS: median, with the slowest and fastest repeat.",
+        f"QPS: median, with the slowest and fastest repeat.{more}",
         highlight=False,
         soft_wrap=True,
         style="dim",
     )
-    _print_failures(console, [result for result in results if not result.ok], untouched, results_dir)
-    for result in results:
+    new = [results[record.identity.hash()] for record in records if record.identity.hash() in results]
+    told = list({id(result): result for result in [*shown, *sought, *new]}.values())
+    untouched = untouched_parameters(plan)
+    _print_failures(console, [result for result in told if not result.ok], untouched, results_dir)
+    for result in told:
         if result.record.answers_vary:
             console.print(
                 f"note: {result.identity.algorithm} {escape(result.identity.label())} returned other ids in a "
@@ -62,7 +57,24 @@ def print_summary(console: Console, results: list[Result], plan: Plan, results_d
                 highlight=False,
                 soft_wrap=True,
             )
-    _print_deviations(console, [result for result in results if result.ok], untouched)
+    _print_deviations(console, [result for result in told if result.ok], untouched)
+
+
+def _points(console: Console, results: list[Result], plan: Plan) -> Table:
+    """One row for each point."""
+    request = plan.request
+    metrics = [parse_metric(name) for name in headings(request.mode)]
+    untouched = untouched_parameters(plan)
+    table = make_table(request, "operating point", *headings(request.mode).values())
+    between, dash = layout(console)
+    for result in sorted(results, key=lambda result: _rank(result, [item.name for item, _ in request.algorithms])):
+        point = describe_point(result.identity, untouched, len(request.seeds) > 1, between)
+        if result.ok:
+            values = [cell(metric.compute(result), metric.definition.kind, between, dash) for metric in metrics]
+            table.add_row(point, *values)
+        else:
+            table.add_row(point, f"[red]{result.record.status}[/]", *[""] * (len(metrics) - 1))
+    return table
 
 
 def _rank(result: Result, algorithms: list[str]) -> tuple:
@@ -70,21 +82,6 @@ def _rank(result: Result, algorithms: list[str]) -> tuple:
     identity = result.identity
     values = (*identity.build_params.values(), identity.seed, *identity.search_params.values())
     return algorithms.index(identity.algorithm), [(isinstance(value, str), value) for value in values]
-
-
-def _cell(measured: Measured | None, kind: str, between: str, dash: str) -> str:
-    if measured is None:
-        return ""
-    if measured.low is None:
-        return _number(measured.value, kind)
-    interval = f"{_number(measured.low, kind)}{dash}{_number(measured.high, kind)}"
-    return f"{_number(measured.value, kind)}{between}[dim]{interval}[/]"
-
-
-def _number(value: float, kind: str) -> str:
-    if kind == "quality":
-        return f"{value:.4f}"
-    return f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"
 
 
 def _print_deviations(console: Console, results: list[Result], untouched: dict[str, set[str]]) -> None:

@@ -5,8 +5,9 @@ import os
 
 import pytest
 
-from benchmarks.cli import doctor
+from benchmarks.cli import choice, doctor
 from benchmarks.cli import run as run_verb
+from benchmarks.cli.choice import placed_alike
 from benchmarks.cli.doctor import describe_spread
 from benchmarks.hardware import Placement, allowed_cpus, machine
 from benchmarks.hardware.conditions import Conditions
@@ -137,7 +138,7 @@ def test_another_placement_is_another_measurement(tmp_path, toy, monkeypatch, co
     assert run(*toy, "--machine", "auto", "--threads", 1).code == 0
     assert read_results(tmp_path / "results")[0].record.provenance == before
     if len(allowed_cpus()) > 1:
-        monkeypatch.setattr(run_verb, "place_here", lambda *asked: Placement("elsewhere", [max(allowed_cpus())]))
+        monkeypatch.setattr(choice, "place_here", lambda *asked: Placement("elsewhere", [max(allowed_cpus())]))
         assert run(*toy).code == 0
         assert read_results(tmp_path / "results")[0].record.provenance.machine_profile == "elsewhere"
 
@@ -151,7 +152,7 @@ def test_placed_alike(profile, affinity, alike):
         machine_profile = profile
 
     Provenance.affinity = affinity
-    assert run_verb.placed_alike(Provenance, Placement("auto", [1, 0])) is alike
+    assert placed_alike(Provenance, Placement("auto", [1, 0])) is alike
 
 
 def test_what_was_not_as_asked_marks_the_result(tmp_path, toy, monkeypatch, conditions):

@@ -8,6 +8,7 @@ import signal
 import pytest
 
 from benchmarks.cards import find_algorithms
+from benchmarks.cli import choice
 from benchmarks.cli import run as run_verb
 from benchmarks.paths import ALGORITHMS
 from benchmarks.runner.docker import HOST_LABEL
@@ -140,7 +141,7 @@ def probe(tmp_path, monkeypatch):
     (folder / "algorithm.py").write_text(toy + PROBE.replace("from algorithms_toy import Toy\n", ""))
     card = folder / "algorithm.yml"
     card.write_text(card.read_text().replace("class: Toy", "class: Probe"))
-    monkeypatch.setattr(run_verb, "find_algorithms", lambda: find_algorithms(tmp_path / "algorithms"))
+    monkeypatch.setattr(choice, "find_algorithms", lambda: find_algorithms(tmp_path / "algorithms"))
     monkeypatch.setenv("SECRET_OF_THE_HOST", "secret")
     return tmp_path
 

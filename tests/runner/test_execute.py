@@ -6,7 +6,7 @@ import shutil
 import pytest
 
 from benchmarks.cards import find_algorithms
-from benchmarks.cli import run as run_verb
+from benchmarks.cli import choice
 from benchmarks.paths import ALGORITHMS
 from benchmarks.runner.environment import EnvironmentFailure
 from benchmarks.runner.venv import VenvRunner
@@ -217,7 +217,7 @@ def test_a_failure_does_not_take_the_place_of_a_good_result(tmp_path, monkeypatc
 
 def test_a_failure_of_new_code_takes_the_place_of_what_older_code_measured(tmp_path, monkeypatch):
     shutil.copytree(ALGORITHMS / "toy", tmp_path / "algorithms" / "toy", ignore=shutil.ignore_patterns("__pycache__"))
-    monkeypatch.setattr(run_verb, "find_algorithms", lambda: find_algorithms(tmp_path / "algorithms"))
+    monkeypatch.setattr(choice, "find_algorithms", lambda: find_algorithms(tmp_path / "algorithms"))
     assert toy_run(tmp_path).code == 0
     with (tmp_path / "algorithms" / "toy" / "algorithm.py").open("a") as file:
         file.write("raise RuntimeError('the new code is broken')\n")
@@ -231,7 +231,7 @@ def fail_to_build():
 
 def test_changed_code_makes_results_stale(tmp_path, monkeypatch):
     shutil.copytree(ALGORITHMS / "toy", tmp_path / "algorithms" / "toy", ignore=shutil.ignore_patterns("__pycache__"))
-    monkeypatch.setattr(run_verb, "find_algorithms", lambda: find_algorithms(tmp_path / "algorithms"))
+    monkeypatch.setattr(choice, "find_algorithms", lambda: find_algorithms(tmp_path / "algorithms"))
     assert toy_run(tmp_path).code == 0
     before = times(tmp_path)
     toy_run(tmp_path)
@@ -273,7 +273,7 @@ def broken_library(tmp_path, monkeypatch):
     (tmp_path / "algorithms" / "broken" / "requirements.txt").write_text("nonexistent-package-xyz==1\n")
     card = tmp_path / "algorithms" / "broken" / "algorithm.yml"
     card.write_text(card.read_text().replace("  toy:\n", "  broken-toy:\n"))
-    monkeypatch.setattr(run_verb, "find_algorithms", lambda: find_algorithms(tmp_path / "algorithms"))
+    monkeypatch.setattr(choice, "find_algorithms", lambda: find_algorithms(tmp_path / "algorithms"))
     monkeypatch.setattr("benchmarks.runner.venv.ENVIRONMENTS", tmp_path / "environments")
     monkeypatch.setattr("benchmarks.runner.environment.environment_key", lambda *what: "k")
     from benchmarks.paths import ENVIRONMENTS
@@ -308,7 +308,7 @@ def changed_toy(tmp_path, monkeypatch):
         shutil.copytree(ALGORITHMS / "toy", folder, ignore=shutil.ignore_patterns("__pycache__"))
         adapter = folder / "algorithm.py"
         adapter.write_text(f"{adapter.read_text()}\n    {code}\n\n{behind}\n")
-        monkeypatch.setattr(run_verb, "find_algorithms", lambda: find_algorithms(tmp_path / "algorithms"))
+        monkeypatch.setattr(choice, "find_algorithms", lambda: find_algorithms(tmp_path / "algorithms"))
 
     return change
 
