@@ -158,13 +158,13 @@ def commands(lacks: Sequence[Lack], results_dir: Path | None = None) -> list[str
     wanted: dict[tuple, list[str]] = {}
     for lack in lacks:
         if lack.dataset and lack.algorithm:
-            key = (lack.dataset, lack.k, lack.recall, lack.settings)
+            key = (lack.dataset, lack.k, lack.recall, lack.settings, lack.like)
             wanted.setdefault(key, [])
             if lack.algorithm not in wanted[key]:
                 wanted[key].append(lack.algorithm)
     lines = []
-    for (dataset, k, recall, settings), algorithms in wanted.items():
-        parts = ["python run.py --dataset", dataset, *(f"--algorithm {name}" for name in algorithms), f"--k {k}"]
+    for (dataset, k, recall, settings, like), algorithms in wanted.items():
+        parts = ["python run.py --dataset", dataset, *(f"--algorithm {name}" for name in algorithms), f"--k {k}{like}"]
         parts += [f"--set {name}.{parameter}={value}" for name in algorithms for parameter, value in settings]
         parts += [f"--target recall@{k}={recall:g}"] if recall is not None else []
         parts += [f"--results-dir {results_dir}"] if results_dir else []

@@ -1,7 +1,7 @@
 """The results that checks of claims ask for, under the paper's names of data sets and indexes."""
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
+from functools import cache, partial
 
 from pydantic import Field
 
@@ -112,7 +112,10 @@ class Measured:
         wanted = set(self.scale.indexes.values())
         results = [result for result in results if result.identity.algorithm in wanted]
         for k in sorted({result.identity.k for result in results}):
-            require_alike([result for result in results if result.identity.k == k], speed=False)
+            try:
+                require_alike([result for result in results if result.identity.k == k], speed=False)
+            except UserError as error:
+                raise UserError(f"{dataset}: {str(error).removesuffix(', or show them together with --mix')}") from None
         for line in failures(results).values():
             self.warn(f"{dataset}: {line}")
         return [result for result in results if result.ok]
@@ -131,9 +134,22 @@ class Measured:
             raise Missing(self.lack(index, where))
         return own
 
-    def line(self, index: str, where: Where) -> list[Result]:
-        """The longest line of an index, by ascending recall; the first of equals."""
-        return max(self._lines(index, where), key=len)
+    def line(self, index: str, where: Where, low: float = 0.0, high: float = 1.0) -> list[Result]:
+        """Points of an index by ascending recall, from `low` to `high`: of several lines the one that spans most of it.
+
+        May be empty.
+        """
+        lines = [[p for p in line if low <= recall_axis(p) <= high] for line in self._lines(index, where)]
+        return max(lines, key=lambda line: (recall_axis(line[-1]) - recall_axis(line[0]) if line else -1, len(line)))
+
+    def name(self, point: Result, params: Mapping[str, Value] | None = None) -> str:
+        """Parameters of a point for people, or those given, without what the algorithm's card has as default."""
+        identity = point.identity
+        params = {**identity.build_params, **identity.search_params} if params is None else params
+        algorithm = self.algorithms.get(identity.algorithm)
+        offered = algorithm.offer.parameters if algorithm else {}
+        hidden = [name for name, value in params.items() if name in offered and offered[name].default == value]
+        return label(params, hidden)
 
     def _lines(self, index: str, where: Where) -> list[list[Result]]:
         points = self.points(index, where)
@@ -207,7 +223,7 @@ class Measured:
         name = f"{index} on {self.dataset(where)}"
         place = f" at recall {where.recall:g}" if where.recall is not None else ""
         place += f" with {label(where.settings)}" if where.settings else ""
-        stations.setdefault(name + place, station.describe())
+        stations.setdefault(name + place, station.describe(partial(self.name, station.points[0])))
         k = station.points[0].identity.k
         what = f"{name}: {metric.name.split('@')[0]}@{k}{place}"
         return Term(what, values, station.error(metric), station.points[0].identity.queries_sha256, times)
@@ -218,7 +234,7 @@ class Measured:
         if values is None:
             raise Missing(Lack(f"{metric} of {index} (the results lack what it needs)"))
         identity = point.identity
-        name = f"{index} on {identity.dataset}: {metric}@{identity.k} with {label(identity.search_params)}"
+        name = f"{index} on {identity.dataset}: {metric}@{identity.k} with {self.name(point, identity.search_params)}"
         return Term(name, values, 0.0, identity.queries_sha256, times)
 
     def lack(self, index: str, where: Where, what: str | None = None, there: str | None = None) -> Lack:
@@ -231,7 +247,14 @@ class Measured:
         parts += [f": {what}"] if what else []
         parts += [f"(there: {there})"] if there else []
         text = " ".join(parts).replace(" :", ":")
-        return Lack(text, dataset, algorithm, k, where.recall, tuple(settings.items()))
+        return Lack(text, dataset, algorithm, k, where.recall, tuple(settings.items()), self._like(dataset))
+
+    def _like(self, dataset: str) -> str:
+        there = self.results(dataset)
+        if not there:
+            return ""
+        mode = there[0].identity.mode
+        return f" --threads {there[0].identity.threads}" + (f" --mode {mode}" if mode != "batch" else "")
 
     def require_one_machine(self, points: Sequence[Result]) -> None:
         """Raises Missing where the speeds of the points cannot be compared."""

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -45,6 +45,7 @@ class Station:
     others: tuple[Result, ...] = ()  # of the same line, next to the points, that show how it bends
     wanted: float | None = None  # on the axis
     axis: Axis = recall_axis
+    lines: int = 1  # that have the place, this one included
 
     def values(self, metric: Metric) -> np.ndarray | None:
         """float64 (nq): the metric per query; None where a point does not have it."""
@@ -89,15 +90,16 @@ class Station:
             error += abs(slope) * spread
         return error
 
-    def describe(self) -> str:
-        """`efSearch=64`, or `efSearch=32 and 64, 41 % to the second`."""
-        settings = [point.identity.search_params for point in self.points]
-        build = label(self.points[0].identity.build_params)
+    def describe(self, name: Callable[[dict], str] = label) -> str:
+        """`efSearch=64 (M=8), average recall 0.9`, or between which two; `name` makes text of parameters."""
+        settings = [name(point.identity.search_params) for point in self.points]
+        build = name(self.points[0].identity.build_params)
+        more = f"; the tightest of {self.lines} builds that have it" if self.lines > 1 else ""
         if len(settings) == 1:
-            return f"{label(settings[0])} ({build}), average recall {recall_axis(self.points[0]):.4f}"
+            return f"{settings[0]} ({build}), average recall {recall_axis(self.points[0]):.4f}{more}"
         recalls = " and ".join(f"{recall_axis(point):.4f}" for point in self.points)
-        both = " and ".join(map(label, settings))
-        return f"between {both} ({build}), average recall {recalls}, {self.weights[1]:.0%} to the second"
+        both = " and ".join(settings)
+        return f"between {both} ({build}), average recall {recalls}, {self.weights[1]:.0%} to the second{more}"
 
 
 def station_at(
@@ -108,18 +110,19 @@ def station_at(
     Of several lines the one whose points are nearest to each other around the place, the first of equals. Where a line
     only ends within `tolerance` of it, its last point stands for it.
     """
-    best, width = None, math.inf
+    best, width, count = None, math.inf, 0
     for line in lines:
         found = _on_line(sorted(line, key=axis), wanted, axis, tolerance)
         if found is None:
             continue
+        count += 1
         ends = [axis(point) for point in found.points]
         gap = ends[-1] - ends[0] if len(ends) > 1 else abs(ends[0] - wanted)
         if len(found.points) == 1 and gap:
             gap += 1  # a place beside the wanted one only where nothing better is
         if gap < width:
             best, width = found, gap
-    return best
+    return best and replace(best, lines=count)
 
 
 def _on_line(line: Sequence[Result], wanted: float, axis: Axis, tolerance: float) -> Station | None:

@@ -18,7 +18,8 @@ RULE = (
     "A comparison holds where its 95 % interval leaves out 0 and its p, after Holm over the comparisons of the claim, "
     "is below 0.05; a claim is reproduced where all hold, and not where the opposite of one does. Equal recall: two "
     "points of one build are mixed so that the average recall is the wanted one; intervals are widened by what that "
-    "may be off. Intervals are over the queries, not over builds."
+    "may be off. Intervals are over the queries, not over builds; those of speeds are the repeats, and one is faster "
+    "where its slowest repeat beats the other's fastest by a tenth."
 )
 
 

@@ -1,8 +1,10 @@
 """`python -m benchmarks claims`: what the paper found, held against our results."""
 
 import json
+import textwrap
 from pathlib import Path
 
+from benchmarks.analysis.checks.registry import kinds
 from benchmarks.analysis.claims import SUITE, judge, load_claims
 from benchmarks.analysis.measured import Measured
 from benchmarks.analysis.verdicts import as_data, as_markdown, as_text, counts_line
@@ -98,7 +100,15 @@ def _once(tell):
 
 def main(argv: list[str] | None = None) -> None:
     """Entry point."""
-    parser = Parser(prog="python -m benchmarks claims", description=DESCRIPTION, epilog=EXAMPLES)
+    listing = "\n".join(
+        textwrap.fill(kind.meaning, 110, initial_indent=f"  {name:11} ", subsequent_indent=" " * 14)
+        for name, kind in kinds().items()
+    )
+    parser = Parser(
+        prog="python -m benchmarks claims",
+        description=DESCRIPTION,
+        epilog=f"{EXAMPLES}\nkinds of checks in a file of claims (parameters: benchmarks/analysis/checks):\n{listing}",
+    )
     parser.add_argument(
         "--suite-file", type=folder, default=SUITE, metavar="FILE", help="claims (default: the paper's)"
     )

@@ -116,7 +116,7 @@ def test_what_is_missing_is_named_and_the_rest_judged(store, judged):
     found = judged(ORDER % ("Lists", "Graph, Third"))
     assert found.verdict == YES and found.partial and len(found.finding.lacks) == 1
     assert commands(found.finding.lacks) == [
-        "python run.py --dataset toyset --algorithm hnswlib --k 10 --target recall@10=0.9"
+        "python run.py --dataset toyset --algorithm hnswlib --k 10 --threads 1 --target recall@10=0.9"
     ]
 
 
@@ -265,6 +265,35 @@ def test_trend_with_one_step_back(store, judged):
     assert found.verdict == NO and "1 of them shown to go the other way" in found.finding.notes[0]
 
 
+def test_steps_of_next_to_no_recall_are_skipped(store, judged):
+    """Speeds of points of one recall say nothing about what recall costs."""
+    for step, (recall, qps) in enumerate(((0.8, 4000), (0.802, 9000), (0.9, 1000))):
+        make_result(store, search={"efSearch": step}, hits=flat(recall, 500, 0), qps=qps)
+    assert judged(trend("falls", "qps")).verdict == YES
+    assert judged(trend("falls", "qps").replace("between", "step: 0, between")).verdict == NO
+
+
+def test_a_speed_that_differs_by_less_than_a_tenth_is_open(store, judged):
+    """Beyond their repeats; an hour later the machine may be that much slower."""
+    curve(store, graph_hits, qps=1180)
+    curve(store, partition_hits, "faiss-ivfflat", qps=1000)
+    assert judged(CHOICE % ("Graph", "Lists")).verdict == OPEN
+
+
+def test_of_two_builds_the_trend_takes_what_spans_more(store, judged):
+    curve(store, graph_hits, recalls=(0.85, 0.86, 0.87, 0.88, 0.89), build={"M": 4})
+    curve(store, graph_hits, build={"M": 16})
+    (station,) = judged(trend("rises")).finding.stations.values()
+    assert station.startswith("4 points")
+
+
+def test_places_do_not_name_what_is_default(store, judged):
+    """M = 32 is the default of the card, efConstruction = 7 is not."""
+    curve(store, graph_hits, build={"M": 32, "efConstruction": 7})
+    (place,) = judged(LEVEL % "at_least: 0.5").finding.stations.values()
+    assert "(efConstruction=7)" in place
+
+
 def test_trend_that_is_flat_is_undecided(store, judged):
     curve(store, flat)
     assert judged(trend("rises", "robustness-0.1")).verdict == OPEN
@@ -364,7 +393,7 @@ def test_unlike_results_are_refused(store, suite, refusal):
     curve(store, graph_hits, nq=50, threads=4)
     loaded = suite(ORDER % ("Lists", "Graph"))
     message = refusal(judge, loaded, Measured(store, loaded.scales["small"], find_algorithms()))
-    assert "threads 1 (8 points), 4 (4 points)" in message and "--threads" in message
+    assert "threads 1 (8 points), 4 (4 points)" in message and message.endswith("choose with --threads")
     chosen = Measured(store, loaded.scales["small"], find_algorithms(), selection={"threads": 1})
     assert judge(loaded, chosen)[0].verdict in VERDICTS
 

@@ -63,6 +63,8 @@ def test_of_several_lines_the_tightest(points):
     coarse, tight = [points(700, 1), points(950, 2)], [points(880, 3), points(910, 4)]
     ends_near = [points(800, 5), points(899, 6)]
     assert station_at([coarse, tight], 0.9).points == tuple(tight)
+    assert "the tightest of 2 builds" in station_at([coarse, tight], 0.9).describe()
+    assert "tightest" not in station_at([coarse], 0.9).describe()
     assert station_at([ends_near, coarse], 0.9).points == tuple(coarse)
 
 

@@ -63,8 +63,8 @@ def test_text(claims):
     assert "paper: 0.994 and 0.951" in done.out and "n = 2,000 queries of toyset" in done.out
     assert "between efSearch=20 and efSearch=40" in done.out
     assert "3 claims: 1 reproduced, 1 not reproduced, 0 undecided at this n, 1 not measured" in done.out
-    assert "run: python run.py --dataset toyset --algorithm hnswlib --k 10 --target recall@10=0.9 --results-dir" in (
-        done.out
+    assert (
+        "run: python run.py --dataset toyset --algorithm hnswlib --k 10 --threads 1 --target recall@10=0.9" in done.out
     )
 
 

@@ -12,17 +12,20 @@ from benchmarks.results.store import Result
 from benchmarks.yamlfile import Strict
 
 SPEED = "qps"
+SPEED_MARGIN = 1.1  # what repeats within one run do not show: another hour of the same machine
 
 
 class Trend(Side):
     """From each point of an index to the next of higher recall, a metric (or the speed) goes one way.
 
     Between neighbours a step the other way has to be shown to count; from the first point to the last, the way has to.
+    Points less than `step` of average recall after the one before are skipped.
     """
 
     rises: str | None = Field(None, description="metric")
     falls: str | None = Field(None, description="metric")
     between: tuple[float, float] = Field((0.0, 1.0), description="average recall of the points that are looked at")
+    step: float = Field(0.01, ge=0)
 
     @model_validator(mode="after")
     def _one_way(self):
@@ -43,7 +46,7 @@ def judge_trend(trend: Trend, measured) -> Finding:
     low, high = trend.between
     for index in measured.members(trend.indexes):
         try:
-            line = [point for point in measured.line(index, trend) if low <= recall_axis(point) <= high]
+            line = _thinned(measured.line(index, trend, low, high), trend.step)
             if len(line) < 2:
                 raise Missing(measured.lack(index, trend, f"two points of average recall {low:g} to {high:g}"))
             compare = _speeds if name == SPEED else _values
@@ -61,6 +64,15 @@ def judge_trend(trend: Trend, measured) -> Finding:
     return Finding([*settled[: len(ends)], *wrong], list(lacks), [note] if steps else [], stations)
 
 
+def _thinned(line: list[Result], step: float) -> list[Result]:
+    """Points at least a step of average recall apart, from the lowest on."""
+    kept = line[:1]
+    for point in line[1:]:
+        if recall_axis(point) - recall_axis(kept[-1]) >= step:
+            kept.append(point)
+    return kept
+
+
 def _values(index: str, name: str, new: Result, base: Result, sign: int, measured) -> Comparison:
     terms = [measured.point_term(index, new, name, sign), measured.point_term(index, base, name, -sign)]
     way = "above" if sign > 0 else "below"
@@ -74,14 +86,14 @@ def _speeds(index: str, name: str, new: Result, base: Result, sign: int, measure
 
 
 def faster(one: str, fast: Result, other: str, slow: Result) -> Comparison:
-    """That one point is faster than another: shown where its slowest repeat is faster than the other's fastest."""
+    """That one point is faster than another: shown where its slowest repeat beats the other's fastest by a margin."""
     (low, high), (other_low, other_high) = speed_range(fast), speed_range(slow)
     metric = parse_metric(SPEED)
     speeds = [metric.compute(point).value for point in (fast, slow)]
     names = [f"{who} {label(point.identity.search_params)} QPS" for who, point in ((one, fast), (other, slow))]
     if names[0] == names[1]:
         names = [f"{who} {point.identity.label()} QPS" for who, point in ((one, fast), (other, slow))]
-    holds = True if low > other_high else False if high < other_low else None
+    holds = True if low > SPEED_MARGIN * other_high else False if other_low > SPEED_MARGIN * high else None
     repeats = min(fast.record.repeats, slow.record.repeats)
     estimate = Estimate(speeds[0] - speeds[1], low - other_high, high - other_low, None, repeats)
     shown = dict(zip(names, speeds, strict=True))
@@ -112,7 +124,7 @@ def judge_stability(stability: Stability, measured) -> Finding:
     comparisons, lacks, stations, notes = [], {}, {}, []
     for index in measured.members(stability.indexes):
         try:
-            line = [p for p in measured.line(index, stability) if recall_axis(p) >= stability.recall_at_least]
+            line = measured.line(index, stability, stability.recall_at_least)
             if not line:
                 raise Missing(measured.lack(index, stability, f"average recall ≥ {stability.recall_at_least:g}"))
             measured.require_one_machine(line)
@@ -135,7 +147,7 @@ def judge_stability(stability: Stability, measured) -> Finding:
             continue
         what = f"{index}: {stability.stable} changes less than {stability.share:g} × {stability.changing}"
         comparisons.append(compared(what, terms))
-        stations[index] = f"{slow.identity.label()} to {fast.identity.label()}"
+        stations[index] = f"{measured.name(slow)} to {measured.name(fast)}"
         notes.append(f"{index}: the speed differs {times:.1f}-fold")
     return Finding(settle(comparisons), list(lacks), notes, stations)
 
@@ -187,7 +199,7 @@ def judge_choice(choice: Choice, measured) -> Finding:
         if len(points) < 2:
             continue
         won, rival = points[choice.fastest], points[other]
-        stations |= {name: f"{p.identity.label()}, average recall {recall_axis(p):.4f}" for name, p in points.items()}
+        stations |= {name: f"{measured.name(p)}, average recall {recall_axis(p):.4f}" for name, p in points.items()}
         if choice.price:
             terms = [
                 measured.point_term(other, rival, choice.price, 1),

@@ -31,6 +31,7 @@ class Lack:
     k: int | None = None
     recall: float | None = None
     settings: tuple[tuple[str, Value], ...] = ()
+    like: str = ""  # options that make a run like what was measured of the data set
 
 
 class Missing(Exception):
@@ -185,6 +186,7 @@ class Kind:
     name: str
     model: type[Strict]
     judge: Callable[..., Finding]
+    meaning: str
 
 
 _KINDS: dict[str, Kind] = {}
@@ -195,7 +197,7 @@ def check(name: str, model: type[Strict]):
 
     def register(function):
         named = create_model(f"{model.__name__}Check", __base__=model, kind=(Literal[name], ...))
-        _KINDS[name] = Kind(name, named, function)
+        _KINDS[name] = Kind(name, named, function, " ".join((model.__doc__ or "").split()))
         return function
 
     return register
