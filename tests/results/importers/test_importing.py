@@ -1,5 +1,8 @@
 """From files to results: the numbers are those of the raw ids, whoever wrote them."""
 
+import json
+from hashlib import sha256
+
 import h5py
 import numpy as np
 import pytest
@@ -9,7 +12,8 @@ from hypothesis import strategies as st
 from benchmarks.metrics.registry import definitions, parse_metric
 from benchmarks.results.importers import Options, find_formats
 from benchmarks.results.importing import SourceFile, fitted, import_point, marked_name, same_vectors
-from benchmarks.results.store import Missing
+from benchmarks.results.store import Missing, Store
+from tests.factories import make_result
 from tests.results.importers.layouts import (
     NQ,
     K,
@@ -232,9 +236,9 @@ def test_an_unknown_or_fitting_distance_passes(tmp_path, target, vectors, stated
 def test_counts_of_others_are_never_under_our_truth(tmp_path, target, vectors):
     hits = np.arange(NQ) % (K + 1)
     parquet = import_one(write_detail(tmp_path / "d.parquet", {"32": hits / K}), "vibe-parquet", target)
-    json = import_one(write_qdrant(tmp_path / "q.json", hits / K), "qdrant", target)
-    assert (parquet.record.truth, json.record.truth) == ("theirs-vibe-parquet", "theirs-qdrant")
-    for result in (parquet, json):
+    detailed = import_one(write_qdrant(tmp_path / "q.json", hits / K), "qdrant", target)
+    assert (parquet.record.truth, detailed.record.truth) == ("theirs-vibe-parquet", "theirs-qdrant")
+    for result in (parquet, detailed):
         assert result.hits.tolist() == hits.tolist() and not result.record.provenance.imported.recounted
         assert parse_metric("robustness-0.5").compute(result).value == (hits >= 5).mean()
         assert result.truth is None
@@ -261,3 +265,11 @@ def test_same_vectors(distance):
     assert same_vectors(theirs.astype(np.float32), ours, distance) is True
     assert same_vectors(rng.permuted(theirs), ours, distance) is False
     assert same_vectors(np.full((20, 5), np.inf), ours, distance) is None
+
+
+def test_points_that_are_measured_here_keep_their_hashes(tmp_path):
+    """The field that tells imported points apart is not in the hash of others."""
+    identity = make_result(Store(tmp_path)).identity
+    content = identity.model_dump(exclude={"dataset", "source"})
+    assert identity.hash() == sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
+    assert identity.model_copy(update={"source": "0" * 16}).hash() != identity.hash()
