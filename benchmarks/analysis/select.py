@@ -24,8 +24,10 @@ UNKNOWN = "unknown"  # of imported results: what the other harness does not say
 
 
 def _machine(result: Result) -> str:
-    machine = result.record.provenance.machine
-    return f"{machine.cpu} ({machine.logical_cpus} CPUs)" if machine else UNKNOWN
+    machine, imported = result.record.provenance.machine, result.record.provenance.imported
+    if machine is None:
+        return f"{UNKNOWN}, of {imported.harness}" if imported else UNKNOWN
+    return f"{machine.cpu} ({machine.logical_cpus} CPUs)"
 
 
 def _threads(result: Result) -> int | str:

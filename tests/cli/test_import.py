@@ -166,6 +166,9 @@ def test_figures_of_imported_points(imports, mixed, tmp_path, monkeypatch):
     assert finished.code == 2 and "mode batch (4 points), single (8 points)" in finished.err
     assert call(plot_verb.main, *here, "--mix").code == 0
     assert call(plot_verb.main, *here, "--mode", "batch").code == 0
+    assert call(plot_verb.main, *here, "--mode", "single").code == 0  # recall of two harnesses
+    finished = call(plot_verb.main, *here, "--mode", "single", "--metric", "qps")  # but not speed
+    assert finished.code == 2 and "unknown, of ann-benchmarks (4 points), unknown, of vibe (4 points)" in finished.err
 
 
 def test_imported_speed_is_not_mixed_with_ours(imports, tmp_path, data, vectors):
