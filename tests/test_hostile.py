@@ -123,7 +123,8 @@ def napping(nap):
 def test_helpers_of_a_killed_run_are_ended_by_the_next(hostile, tmp_path):
     options, nap = hostile
     code = (
-        "from pathlib import Path; from benchmarks.cards import find_algorithms; from benchmarks.cli import choice, run; "
+        "from pathlib import Path; from benchmarks.cards import find_algorithms; "
+        "from benchmarks.cli import choice, run; "
         f"choice.find_algorithms = lambda: find_algorithms(Path({str(tmp_path / 'algorithms')!r})); run.main()"
     )
     host = start(*options, "--set", "hostile.start=daemon", "--set", "hostile.how=slow", script=("-c", code))
