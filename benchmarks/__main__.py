@@ -13,6 +13,7 @@ VERBS = {
     "truth": "write the exact nearest neighbours of a data set",
     "export": "results as CSV, JSON, Parquet, or files as ann-benchmarks writes them",
     "import": "result files of other harnesses, judged by our ground truth",
+    "compare": "two sets of results on the same queries, and a gate over them",
     "advise": "which operating point to take, and what more robustness costs",
     "headroom": "what a perfect choice of search effort for each query would bring",
     "diagnose": "known bad shapes in results, with their causes",
