@@ -30,7 +30,12 @@ class Pair:
     def name(self) -> str:
         """For people: what is searched, and both names where the two sides are not the same point."""
         base, new = (describe(side[0]) for side in (self.base, self.new))
-        return base if base == new else f"{base} → {new}"
+        if base == new:
+            return base
+        one, other = self.base[0].identity, self.new[0].identity
+        if (one.dataset, one.algorithm, one.k) == (other.dataset, other.algorithm, other.k):
+            return f"{one.dataset} {one.algorithm} {one.label()} → {other.label()} @{one.k}"
+        return f"{base} → {new}"
 
     @property
     def algorithms(self) -> set[str]:

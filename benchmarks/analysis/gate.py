@@ -142,7 +142,7 @@ class Decision:
 
 def decide(loss: Loss, margin: float, counted: str = "queries") -> Decision:
     """Non-inferiority: is the loss below the margin, above it, or can these n not tell?"""
-    found = f"worse by {loss.value:.4g} [{loss.low:.4g}, {loss.high:.4g}], n = {loss.n:,} {counted}"
+    found = f"loss {loss.value:.4g} [{loss.low:.4g}, {loss.high:.4g}], n = {loss.n:,} {counted}"
     if loss.high <= margin:
         return Decision("pass", f"{found}; within {margin:.4g}")
     if loss.sure > margin:
@@ -156,7 +156,7 @@ def decide(loss: Loss, margin: float, counted: str = "queries") -> Decision:
 
 def decide_exact(value: float, margin: float) -> Decision:
     """For what is known without an interval, such as the size of an index."""
-    return Decision("pass" if value <= margin else "fail", f"worse by {value:.4g}; {margin:.4g} is allowed")
+    return Decision("pass" if value <= margin else "fail", f"loss {value:.4g}; {margin:.4g} is allowed")
 
 
 def suspicious(loss: float, margin: float) -> bool:

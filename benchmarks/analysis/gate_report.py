@@ -2,7 +2,6 @@
 
 import json
 import xml.etree.ElementTree as xml
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
 from benchmarks.analysis.compare import Change, Matched
@@ -56,8 +55,8 @@ def explanation(confidence: float) -> str:
     """What the columns of the comparison are."""
     return (
         f"Differences are new minus base, paired on the queries, with {confidence:.0%} intervals; p after Holm over "
-        "all rows; effect is the mean difference over its standard deviation; detectable is the smallest difference that "
-        "this n shows with power 0.8. Speed is relative, its interval that of the stored repeats."
+        "all rows; effect is the mean difference over its standard deviation; detectable is the smallest difference "
+        "that this n shows with power 0.8. Speed is relative, its interval that of the stored repeats."
     )
 
 
@@ -134,8 +133,9 @@ def _finite(value):
     return None if isinstance(value, float) and abs(value) == float("inf") else value
 
 
-def junit(verdicts: Sequence[Verdict]) -> str:
+def junit(report: Report) -> str:
     """One test case for each rule and point; what is inconclusive is an error, since it is no pass."""
+    verdicts = report.verdicts
     count = {outcome: sum(item.outcome == outcome for item in verdicts) for outcome in MARKS}
     totals = {"tests": len(verdicts), "failures": count["fail"], "errors": count["inconclusive"]}
     suites = xml.Element("testsuites", {name: str(value) for name, value in totals.items()})

@@ -37,8 +37,8 @@ METRICS = ("recall", *(f"robustness-{delta}" for delta in DELTAS), "qps")
 BASELINES = RESULTS / "baselines"
 STYLES = {"pass": "green", "fail": "red", "inconclusive": "yellow"}
 
-EXAMPLES = """BASE and NEW are each a results folder or a part of one, a result file, or the name of a baseline: a folder of
-results/baselines, made with `python run.py … --results-dir results/baselines/NAME`.
+EXAMPLES = """BASE and NEW are each a results folder or a part of one, a result file, or the name of a baseline: a folder
+of results/baselines, made with `python run.py … --results-dir results/baselines/NAME`.
 
 examples:
   python -m benchmarks compare results /tmp/results-of-my-branch
@@ -52,12 +52,12 @@ gate.yml:
     - {metric: robustness-0.1@10, max_drop: 0.002}
     - {metric: qps, max_drop: 10%, algorithms: [faiss-hnsw]}
 
-A rule on quality passes where the whole interval of the loss is within max_drop, fails where all of it is beyond, and is
-inconclusive between. A rule on speed passes where the stored repeats lost less than half of max_drop; else --confirm N
-measures both sides anew, N times in turn, and those runs decide; without it the rule is inconclusive. Without commands
-of your own it measures with run.py of this checkout, if its adapters are those that measured both sides.
+A rule on quality passes where the whole interval of the loss is within max_drop, fails where all of it is beyond, and
+is inconclusive between. A rule on speed passes where the stored repeats lost less than half of max_drop; else
+--confirm N measures both sides anew, N times in turn, and those runs decide; without it the rule is inconclusive.
+Without commands of your own it measures with run.py of this checkout, if its adapters are those that measured both.
 
-exit codes: 0 compared, and every rule passed · 1 a rule failed · 2 bad input · 3 none failed, but n is too small to tell
+exit codes: 0 compared, and every rule passed · 1 a rule failed · 2 bad input · 3 none failed, but n cannot tell
 """
 
 
@@ -123,9 +123,8 @@ def run(options: argparse.Namespace) -> int:
     metrics = asked or [parse_metric(name) for name in METRICS]
     remarks = []
     if not asked and not options.mix and not _speeds(ruled):
-        elsewhere = {
-            name for pair in matched.pairs for name in unlike(pair, speed=True) if not unlike(pair, speed=False)
-        }
+        alike = [pair for pair in matched.pairs if not unlike(pair, speed=False)]
+        elsewhere = {name for pair in alike for name in unlike(pair, speed=True)}
         if elsewhere:  # nobody asked for the speed, so its difference is no reason to refuse the rest
             metrics = [metric for metric in metrics if metric.definition.kind != "speed"]
             remarks.append(f"speed is left out: {' and '.join(sorted(elsewhere))} differ; --mix shows it nevertheless")
@@ -160,13 +159,9 @@ def run(options: argparse.Namespace) -> int:
         confidence=confidence,
     )
     print_report(report)
-    for path, text in (
-        (options.markdown, markdown),
-        (options.json, as_json),
-        (options.junit, lambda _: junit(verdicts)),
-    ):
+    for path, write in {options.markdown: markdown, options.json: as_json, options.junit: junit}.items():
         if path:
-            write_whole(path, text(report).encode())
+            write_whole(path, write(report).encode())
     return EXIT_CODES[report.outcome] if report.outcome else 0
 
 

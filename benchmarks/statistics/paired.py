@@ -103,6 +103,8 @@ def compare_means(base: np.ndarray, new: np.ndarray, confidence: float = CONFIDE
     low, high = np.quantile(means, [tail, 1 - tail])
     unseen = 1 - tail ** (1 / n)
     p = (1 + int((np.abs(means - mean) >= abs(mean) - 1e-12).sum())) / (1 + len(means))
+    differ = int((np.abs(differences) > ROUNDING).sum())  # all of them may have gone one way by chance
+    p = min(1.0, max(p, 2.0 ** (1 - differ)))
     return Difference(
         mean,
         max(-1.0, min(float(low), mean - unseen)),
