@@ -2,14 +2,17 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
+import pandas as pd
 import pytest
 
 from benchmarks.cli.plot import main
-from benchmarks.figures.files import formats_of, paths_of
 from benchmarks.errors import UserError
+from benchmarks.figures.files import formats_of, paths_of
 from benchmarks.figures.theme import RC
+from benchmarks.metrics.registry import parse_metric
 from benchmarks.results.store import Store
-from tests.factories import make_result, make_two_families
+from tests.factories import graph_hits, make_result, make_two_families, partition_hits
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -215,3 +218,133 @@ def test_help_names_options_and_metrics(capsys):
     assert stop.value.code == 0
     for part in ("--curve", "--distribution", "--mix", "robustness-<delta>", "examples:"):
         assert part in out
+
+
+@pytest.fixture
+def study(tmp_path):
+    """Three indexes around recall 0.9, K = 10 and 100, several M, and points that failed."""
+    store = Store(tmp_path / "results")
+    for place, recall in enumerate((0.8, 0.9, 0.95)):
+        for k in (10, 100):
+            make_result(
+                store,
+                algorithm="faiss-ivfflat",
+                search={"n_probe": 2**place},
+                k=k,
+                qps=8000 / 2**place,
+                hits=partition_hits(recall, 200, k, place),
+            )
+            for links in (8, 16):
+                make_result(
+                    store,
+                    algorithm="faiss-hnsw",
+                    build={"M": links},
+                    search={"efSearch": 10 * 2**place},
+                    k=k,
+                    hits=graph_hits(recall, 200, k, place),
+                    qps=links * 900 / 2**place,
+                )
+    make_result(store, algorithm="faiss-flat", hits=np.full(200, 10))
+    make_result(store, algorithm="faiss-hnsw", build={"M": 8}, search={"efSearch": 99}, status="timeout")
+    return store
+
+
+def drawn_by(study, tmp_path, capsys, *options):
+    """Exit code, output, errors and table of a figure."""
+    out = tmp_path / "out" / "figure.png"
+    with pytest.raises(SystemExit) as stop:
+        main(["--results-dir", str(study.folder), "--out", str(out), *options])
+    captured = capsys.readouterr()
+    table = pd.read_csv(out.with_suffix(".csv")) if out.with_suffix(".csv").exists() else None
+    return stop.value.code, captured.out, captured.err, table
+
+
+@pytest.mark.parametrize(
+    "figure, options, panels",
+    [("1", (), 0), ("3", (), 0), ("6", (), 5), ("7", (), 5), ("8", (), 5), ("9", (), 0), ("10", (), 6), ("11", (), 3)]
+    + [("13", (), 0), ("14", ("--at-least", "recall=0.7"), 0), ("6", ("--delta", "0.2", "--delta", "0.85"), 2)],
+)
+def test_figures_of_the_paper(study, tmp_path, capsys, figure, options, panels):
+    options += () if figure == "9" else ("--k", "10")
+    options += ("--tolerance", "0.02") if figure in ("1", "3", "9") else ()
+    code, out, err, table = drawn_by(study, tmp_path, capsys, "--figure", figure, *options)
+    assert (code, err) == (0, ""), err
+    assert out.splitlines()[0].endswith("figure.png") and out.splitlines()[1].endswith("figure.csv")
+    assert len(set(table[table.status == "ok"].get("panel", pd.Series(dtype=str)).dropna())) == panels
+    assert ("timeout" in set(table.status)) == (figure != "14") and "timeout" in out or figure == "14"
+    assert "faiss-flat" not in set(table.algorithm) or figure in ("6", "7", "8", "10", "11")
+
+
+def test_the_table_holds_the_metrics_values(study, tmp_path, capsys):
+    table = drawn_by(study, tmp_path, capsys, "--figure", "10", "--k", "10", "--quiet")[3]
+    row = table[(table.panel == "f") & (table.algorithm == "faiss-ivfflat") & (table.search == '{"n_probe": 2}')]
+    result = next(
+        each for each in study.results() if each.identity.search_params == {"n_probe": 2} and each.identity.k == 10
+    )
+    measured = parse_metric("robustness-0.9").compute(result)
+    assert row[["x", "x_low", "x_high"]].iloc[0].tolist() == [measured.value, measured.low, measured.high]
+    assert (row.x_metric.iloc[0], row.y_metric.iloc[0]) == ("robustness-0.9", "qps")
+    assert row.y.iloc[0] == parse_metric("qps").compute(result).value
+
+
+def test_no_csv_and_every_format_share_a_stem(study, tmp_path, capsys):
+    assert drawn_by(study, tmp_path, capsys, "--figure", "6", "--k", "10", "--no-csv")[3] is None
+    with pytest.raises(SystemExit):
+        main(
+            ["--results-dir", str(study.folder), "--figure", "6", "--k", "10", "--format", "pdf,svg", "--quiet"]
+            + ["--out", f"{tmp_path}/b/"]
+        )
+    assert sorted(path.name for path in (tmp_path / "b").iterdir()) == [
+        f"toyset-figure-6-k10.{kind}" for kind in ("csv", "pdf", "svg")
+    ]
+
+
+def refused_by(study, tmp_path, capsys, *options):
+    code, out, err, table = drawn_by(study, tmp_path, capsys, *options)
+    assert code == 2 and out == "" and table is None and err.startswith("error: ") and err.count("\n") == 1, err
+    return err
+
+
+def test_what_a_figure_lacks_is_one_line_that_says_what_to_run(study, tmp_path, capsys):
+    def refused_figure(*options):
+        return refused_by(study, tmp_path, capsys, "--figure", *options)
+
+    assert "there is no figure '4'" in refused_figure("4")
+    assert "k 10" in refused_figure("6") and "choose with --k" in refused_figure("6")
+    assert "K = 7 was not measured; run: python run.py --dataset toyset --k 7" in refused_figure(
+        "9", "--k", "10", "--k", "7"
+    )
+    one = refused_figure("3", "--k", "10", "--algorithm", "faiss-flat")
+    assert "2 indexes are needed at average recall 0.9" in one and "run.py --set" in one
+    assert "no threshold of 'qps'" in refused_figure("6", "--k", "10", "--at-least", "qps=10")
+    assert "the best has" in refused_figure("14", "--k", "10", "--at-least", "recall=0.999")
+    for path in study.files():
+        if "M=16" in path.name or "ivfflat" in str(path):
+            path.unlink()
+    assert "values of M, and there is one: 8; measure more: python run.py --dataset toyset --algorithm faiss-hnsw" in (
+        refused_figure("13", "--k", "10")
+    )
+    assert "shows faiss-ivfflat; measured: faiss-flat, faiss-hnsw" in refused_figure("14", "--k", "10")
+
+
+def test_options_that_do_not_go_with_a_figure(study, tmp_path, capsys):
+    def refused_options(*options):
+        return refused_by(study, tmp_path, capsys, *options)
+
+    assert "--metric does not go with --figure 6" in refused_options("--figure", "6", "--metric", "recall")
+    assert "--recall does not go with --figure 10" in refused_options("--figure", "10", "--recall", "0.9")
+    assert "--delta does not go with --figure 1" in refused_options("--figure", "1", "--delta", "0.9")
+    assert "--delta does not go with --metric" in refused_options("--delta", "0.9", "--metric", "recall")
+    assert "not allowed with" in refused_options("--figure", "1", "--curve")
+    assert "METRIC=VALUE" in refused_options("--at-least", "recall")
+    assert "METRIC=VALUE" in refused_options("--at-least", "recall=nan")
+    assert "METRIC=VALUE" in refused_options("--at-least", "recall=0.1,0.2,0.3")
+    assert "unknown metric 'speed'" in refused_options("--at-least", "speed=3")
+    assert "δ must be above 0" in refused_options("--figure", "6", "--delta", "7")
+
+
+def test_the_papers_data_set_is_taken_where_it_was_measured(study, tmp_path, capsys):
+    make_result(study, dataset="deep-10M", hits=np.full(200, 9))
+    assert "choose one with --dataset" in refused_by(study, tmp_path, capsys, "--figure", "6")
+    table = drawn_by(study, tmp_path, capsys, "--figure", "8")[3]
+    assert set(table.dataset) == {"deep-10M"}

@@ -250,7 +250,7 @@ def test_a_figure_of_parameters_names_its_points_and_joins_them_all(store):
     colours = {line.get_label(): line.get_color() for line in panel.get_lines()}
     assert len(set(colours.values())) == len(colours) == 3 and drawing.table[drawing.table.status == "ok"].joined.all()
     assert {text.get_text() for text in panel.texts} >= {"10", "20", "160"}
-    assert "Numbers at points: efSearch / n_probe" in words_of(drawing.figure)
+    assert "Numbers at points: efSearch and n_probe" in words_of(drawing.figure)
 
 
 def test_several_metrics_share_a_panel(store):
