@@ -31,6 +31,12 @@ def counts_line(judgements: Sequence[Judgement]) -> str:
     return f"{len(judgements)} claims: {', '.join(parts)}"
 
 
+def stand_ins(scale: Scale) -> str:
+    """What stands for what: `Puck is faiss-imi; text2image-10M is icons-t2i-128`."""
+    named = [*scale.indexes.items(), *((paper, ours or "not here") for paper, ours in scale.datasets.items())]
+    return "here " + "; ".join(f"{paper} is {ours}" for paper, ours in named)
+
+
 def verdict_text(item: Judgement) -> str:
     """The verdict, and whether it is of a part of the claim only."""
     return f"{item.verdict}{' (of what was measured)' if item.partial else ''}"
@@ -69,7 +75,7 @@ def as_text(suite: ClaimSuite, judgements: Sequence[Judgement], scale: Scale, re
     if any(item.finding.lacks for item in judgements) and scale.run:
         end.append(f"to measure all of it: {scale.run}")
     end.append(RULE)
-    head = f"{suite.title} ({suite.paper})"
+    head = f"{suite.title} ({suite.paper})\n{_wrapped(stand_ins(scale), '  ')}"
     return "\n\n".join([head, *blocks, "\n".join(_wrapped(line, "") for line in end)]) + "\n"
 
 
@@ -154,7 +160,7 @@ def as_markdown(suite: ClaimSuite, judgements: Sequence[Judgement], scale: Scale
             f"**{item.verdict}**{' (of what was measured)' if item.partial else ''}",
         )
         lines.append("| " + " | ".join(" ".join(cell.replace("|", "\\|").split()) for cell in row) + " |")
-    return "\n".join([*lines, "", f"{counts_line(judgements)}. {RULE}"]) + "\n"
+    return "\n".join([*lines, "", f"{counts_line(judgements)}. In this table {stand_ins(scale)}. {RULE}"]) + "\n"
 
 
 def _brief(item: Comparison) -> str:

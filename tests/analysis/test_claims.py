@@ -515,6 +515,7 @@ def test_every_output_holds_paper_ours_interval_n_and_verdict(store, suite):
     for output in (text, markdown):
         for part in ("c0", "figures", "none", "2,000", "robustness-0.1@10 at recall 0.9", "[+0.0", "p < 0.0001"):
             assert part in output or part == "figures"
+        assert "here Graph is faiss-hnsw" in output and "lost is not here" in " ".join(output.split())
         assert counts_line(judgements) in output and "2 reproduced (1 in part)" in output
     assert "toyset" in text and " on toyset: robustness" not in text
     assert len({line.count("|") for line in markdown.splitlines() if line.startswith("|")}) == 1
