@@ -7,6 +7,7 @@ import numpy as np
 
 from benchmarks.metrics.hits import rank_in_truth
 from benchmarks.results.store import Result
+from benchmarks.results.truths import ResultTruth
 
 
 class Answers(NamedTuple):
@@ -17,12 +18,14 @@ class Answers(NamedTuple):
     exact: np.ndarray  # float64 (nq, K)
 
 
-@lru_cache(maxsize=2)  # the metrics of one result are computed together, and these arrays are large
 def answers_of(result: Result) -> Answers | None:
     """The answers of a result; None without its truth."""
     truth = result.truth
-    if truth is None:
-        return None
+    return None if truth is None else _answers(result, truth)
+
+
+@lru_cache(maxsize=2)  # the metrics of one result are computed together, and these arrays are large
+def _answers(result: Result, truth: ResultTruth) -> Answers:
     neighbors, distances = result.arrays("neighbors", "distances")
     ranks = rank_in_truth(neighbors, truth.ids)
     distances[neighbors < 0] = np.inf

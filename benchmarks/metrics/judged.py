@@ -44,12 +44,16 @@ def judge_answers(neighbors: np.ndarray, relevance: Relevance) -> Judged:
     return Judged(np.count_nonzero(found, axis=1) / k, np.divide(gain, ideal, out=np.zeros(len(rows)), where=ideal > 0))
 
 
-@lru_cache(maxsize=2)
 def judged_of(result: Result) -> Judged | None:
     """The graded answers of a result, or None where nobody judged."""
     relevance = result.relevance
     if relevance is None or not (relevance.query < result.record.nq).any():
         return None
+    return _judged(result, relevance)
+
+
+@lru_cache(maxsize=2)
+def _judged(result: Result, relevance: Relevance) -> Judged:
     return judge_answers(result.neighbors, relevance)
 
 

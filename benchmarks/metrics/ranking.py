@@ -42,11 +42,14 @@ def _sum_in_order(values: np.ndarray) -> float:
     return float(np.cumsum(values)[-1])
 
 
-@lru_cache(maxsize=2)
 def scores_of(result: Result) -> Scores | None:
     """The scores of a result; None without its truth."""
-    answers = answers_of(result)
-    return None if answers is None else score(answers.ranks, result.record.denominator)
+    return None if answers_of(result) is None else _scores(result)
+
+
+@lru_cache(maxsize=2)
+def _scores(result: Result) -> Scores:
+    return score(answers_of(result).ranks, result.record.denominator)
 
 
 def average_precision(result: Result) -> np.ndarray | None:

@@ -12,13 +12,16 @@ from benchmarks.results.store import Result
 ROUNDING = 1e-6  # relative: results keep distances as float32
 
 
-@lru_cache(maxsize=2)
 def inverse_ratios(result: Result) -> np.ndarray | None:
     """float64 (nq) in [0, 1]: 1 / the mean ratio; None without a truth, or if a product of it is not positive."""
+    return None if answers_of(result) is None else _inverse_ratios(result)
+
+
+@lru_cache(maxsize=2)
+def _inverse_ratios(result: Result) -> np.ndarray | None:
     from benchmarks.metrics.kernels import invert_ratios  # here, since most commands need no compiler
 
-    if (answers := answers_of(result)) is None:
-        return None
+    answers = answers_of(result)
     distance, exact, found = result.identity.distance, answers.exact, answers.distances
     if distance == "ip" and (exact >= 0).any():
         return None

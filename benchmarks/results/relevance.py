@@ -12,7 +12,7 @@ from benchmarks.groundtruth.store import read_arrays, write_arrays
 NAMES = ("query", "id", "grade")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Relevance:
     """Judgments, sorted by query and id, one for a pair of them; what is not judged is not relevant."""
 

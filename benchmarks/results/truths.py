@@ -13,7 +13,7 @@ from benchmarks.groundtruth.store import read_arrays, write_arrays
 from benchmarks.results.schema import Identity, ResultRecord
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class ResultTruth:
     """The exact top K of every query, nearest first, equal distances by the lower id; K is n where n < K.
 

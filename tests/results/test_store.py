@@ -189,7 +189,7 @@ def test_whatever_byte_is_damaged_reading_is_refused_or_right(store, tmp_path):
 def test_a_file_that_has_gone(store, refusal):
     result = make_result(store)
     result.path.unlink()
-    assert str(result.path) in refusal(lambda: result.hits)
+    assert str(result.path) in refusal(lambda: result.neighbors)
     assert str(result.path) in refusal(store.read, result.path)
 
 

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from statsmodels.stats.proportion import proportion_confint
 
-from benchmarks.statistics.intervals import bootstrap_mean_of_counts, wilson
+from benchmarks.statistics.intervals import bootstrap_mean, bootstrap_mean_of_counts, wilson
 
 
 @pytest.mark.parametrize("confidence", [0.8, 0.95, 0.999])
@@ -81,3 +81,44 @@ def test_bootstrap_is_reproducible():
 def test_bootstrap_narrows_with_n():
     narrow, wide = (bootstrap_mean_of_counts(np.array([3, 4, 5]) * times) for times in (100, 1))
     assert narrow[1] - narrow[0] == pytest.approx((wide[1] - wide[0]) / 10, rel=0.15)
+
+
+# --- the mean of any values ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n", [5, 150, 250, 2000])
+@pytest.mark.parametrize("shape", ["even", "beta", "mostly 1"])
+def test_the_bootstrap_of_values_is_that_of_resamples(shape, n):
+    random = np.random.default_rng(n)
+    values = {"even": random.random(n), "beta": random.beta(5, 0.5, n), "mostly 1": 1 - random.random(n) ** 8}[shape]
+    draws = np.random.default_rng(1)
+    means = np.concatenate([draws.choice(values, (500, n)).mean(axis=1) for _ in range(16)])
+    low, high = np.percentile(means, [2.5, 97.5])
+    assert bootstrap_mean(values) == pytest.approx((low, high), abs=0.08 * (high - low))
+
+
+@pytest.mark.parametrize("n", [1, 3, 500])
+@pytest.mark.parametrize("value", [0.0, 1.0, 1 / 3])
+def test_the_bootstrap_of_values_without_spread(n, value):
+    assert bootstrap_mean(np.full(n, value)) == pytest.approx((value, value), abs=1e-15)
+
+
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=400))
+def test_the_bootstrap_of_values_lies_between_them(values):
+    low, high = bootstrap_mean(np.array(values))
+    assert min(values) - 1e-12 <= low <= high <= max(values) + 1e-12
+
+
+@pytest.mark.parametrize("n", [100, 1000])
+def test_the_bootstrap_of_values_covers_their_mean(n):
+    random, covered = np.random.default_rng(n), 0
+    for _ in range(500):
+        low, high = bootstrap_mean(np.minimum(1, random.beta(4, 0.5, n)))
+        covered += low <= 4 / 4.5 <= high
+    assert 0.91 <= covered / 500 <= 0.98
+
+
+def test_counts_and_values_agree():
+    counts = np.array([20, 5, 5, 30, 400])
+    one, other = bootstrap_mean_of_counts(counts), bootstrap_mean(np.repeat(np.arange(5.0), counts))
+    assert one == pytest.approx(other)
