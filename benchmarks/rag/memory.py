@@ -1,0 +1,113 @@
+"""Answers that were given once are not asked for again: a file of (hash of all that decides an answer) → answer."""
+
+import hashlib
+import json
+import sqlite3
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from benchmarks.endpoint import in_threads
+from benchmarks.errors import UserError
+from benchmarks.progress import Progress
+from benchmarks.rag.answerers import Answerer
+
+FILE = "answers.sqlite"
+MOST_IN_A_ROW = 10  # questions without an answer, after which the server is taken to be down
+
+Prompt = tuple[str, tuple[str, ...]]  # question and documents
+
+
+class Memory:
+    """Answers on disk; each is there as soon as it is given, whatever happens next."""
+
+    def __init__(self, data_dir: Path):
+        data_dir.mkdir(parents=True, exist_ok=True)
+        self._path, self._lock = data_dir / FILE, threading.Lock()
+        try:
+            self._file = sqlite3.connect(self._path, check_same_thread=False, timeout=60)
+            self._file.execute("CREATE TABLE IF NOT EXISTS answers (prompt TEXT PRIMARY KEY, answer TEXT NOT NULL)")
+            self._file.commit()
+        except sqlite3.Error as error:
+            raise UserError(f"{self._path}: answers cannot be kept there ({error}); move it away") from None
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exception):
+        self._file.close()
+
+    def known(self, prompts: Sequence[Prompt], identity: str) -> dict[Prompt, str]:
+        """The answers that are there already."""
+        found = {}
+        for prompt in prompts:
+            row = self._file.execute("SELECT answer FROM answers WHERE prompt = ?", (key(prompt, identity),)).fetchone()
+            if row:
+                found[prompt] = row[0]
+        return found
+
+    def keep(self, prompt: Prompt, identity: str, answer: str) -> None:
+        """Write one answer down; it is on disk when this returns."""
+        try:
+            with self._lock:
+                self._file.execute("INSERT OR REPLACE INTO answers VALUES (?, ?)", (key(prompt, identity), answer))
+                self._file.commit()
+        except sqlite3.Error as error:
+            raise UserError(f"{self._path}: an answer cannot be kept ({error}); free some space") from None
+
+
+def key(prompt: Prompt, identity: str) -> str:
+    """Hash of the prompt and of who is asked."""
+    return hashlib.sha256(json.dumps([identity, *prompt]).encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def answer_all(
+    prompts: Sequence[Prompt],
+    answerer: Answerer,
+    memory: Memory | None,
+    progress: Progress,
+    confirm: Callable[[list[Prompt]], None] = lambda new: None,
+    what: str = "answering",
+) -> tuple[dict[Prompt, str], dict[Prompt, str]]:
+    """An answer to every distinct prompt: those that were given before from memory, the others asked for.
+
+    A prompt without a usable answer does not end the others; several in a row do.
+
+    Args:
+        prompts: may repeat.
+        answerer: whom to ask.
+        memory: where answers are kept; None asks anew each time.
+        progress: shown while it asks.
+        confirm: told of the prompts that are new before any is asked; raises to stop.
+
+    Returns:
+        (answers, reasons of the prompts that have none).
+
+    Raises:
+        UserError: the answerer seems to be out of order; what was answered is kept.
+    """
+    distinct = list(dict.fromkeys(prompts))
+    answers = memory.known(distinct, answerer.identity) if memory else {}
+    new = [prompt for prompt in distinct if prompt not in answers]
+    confirm(new)
+    failed: dict[Prompt, str] = {}
+
+    def ask(prompt: Prompt) -> str | None:
+        try:
+            return answerer.answer(*prompt)
+        except UserError as error:
+            failed[prompt] = str(error)
+            return None
+
+    in_a_row = 0
+    with progress.task(what, len(new)) as task:
+        for done, (place, answer) in enumerate(in_threads(ask, new, answerer.threads), 1):
+            in_a_row = in_a_row + 1 if answer is None else 0
+            if in_a_row == MOST_IN_A_ROW:
+                raise UserError(f"{failed[new[place]]}; {in_a_row} questions in a row had no answer")
+            if answer is not None:
+                answers[new[place]] = answer
+                if memory:
+                    memory.keep(new[place], answerer.identity, answer)
+            task.update(done)
+    return answers, failed
