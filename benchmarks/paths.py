@@ -7,6 +7,7 @@ ROOT = Path(__file__).resolve().parent.parent
 ALGORITHMS = ROOT / "algorithms"
 DATASETS = ROOT / "datasets"
 SWEEPS = ROOT / "configs" / "sweeps"
+SUITES = ROOT / "configs" / "suites"
 MACHINES = ROOT / "configs" / "machines"
 RESULTS = ROOT / "results"
 PLOTS = ROOT / "plots"

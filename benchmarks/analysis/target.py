@@ -55,7 +55,7 @@ class Span:
     @property
     def logarithmic(self) -> bool:
         """Whether positions are logarithms of values: where the range is wide, and begins above zero."""
-        return self.low > 0 and self.high > 4 * self.low
+        return self.low > 1e-12 * self.high and self.high > 4 * self.low
 
     def position(self, value: float) -> float:
         return math.log(value) if self.logarithmic else float(value)
@@ -86,7 +86,7 @@ class Found:
     - `met`: `points` is the one nearest to the target, within the tolerance.
     - `bracketed`: the parameter has no value between the two `points`, of which one is below the target and one above.
     - `above`, `below`: the least, or greatest, value that may be asked for still has more, or less, than the target.
-    - `flat`: below the target, recall has stopped to grow with the parameter.
+    - `flat`: below the target, recall has stopped to grow with the parameter, which is a whole number.
     - `failed`: a point of the search failed; `points` is what encloses the target so far, or comes nearest to it.
     """
 
@@ -139,7 +139,7 @@ def decide(
         top = points[-1]
         if top.value >= span.high:
             return Found("below", (top,), target)
-        if span.logarithmic and _is_flat(points, wanted):
+        if span.logarithmic and span.integer and _is_flat(points, wanted):
             return Found("flat", (top,), target)
         return _beyond(target, span, points[-2:], +1)
     bottom = points[0]
@@ -163,9 +163,9 @@ def _inside(target: Target, span: Span, lower: Reading, upper: Reading, halve: b
 def _beyond(target: Target, span: Span, points: Sequence[Reading], direction: int) -> float:
     """A value above (+1) or below (-1) all readings; `points` are the last one or two on that side."""
     edge = points[-1 if direction > 0 else 0]
-    least, greatest = STEPS
+    width = span.position(span.high) - span.position(span.low)
+    least, greatest = max(STEPS[0], width / 64), max(STEPS[1], width / 8)
     if not span.logarithmic:
-        width = span.position(span.high) - span.position(span.low)
         least, greatest = width / 20, width / 2
     slope = USUAL_SLOPE
     if len(points) == 2:
@@ -187,6 +187,8 @@ def _is_flat(points: Sequence[Reading], wanted: Fraction) -> bool:
     top = points[-1]
     earlier = [point for point in points if point.value * FLAT_FACTOR <= top.value]
     missing = wanted - Fraction(top.recall)
+    if 2 * top.recall < wanted:  # a curve may begin flat
+        return False
     return bool(earlier) and Fraction(top.recall) - Fraction(earlier[-1].recall) < missing * Fraction(FLAT_SHARE)
 
 

@@ -86,11 +86,11 @@ def add_results_dir(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_data_options(parser: argparse.ArgumentParser) -> None:
+def add_data_options(parser: argparse.ArgumentParser, required: bool = True) -> None:
     """The options that name a data set, or a file of vectors and what it does not say itself."""
     parser.add_argument(
         "--dataset",
-        required=True,
+        required=required,
         metavar="NAME",
         help="name of a card, path of a card, or a file of vectors (.npy .parquet .hdf5 .fbin .u8bin .i8bin .fvecs "
         ".bvecs)",

@@ -10,8 +10,10 @@ from benchmarks.cards import find_algorithms, find_datasets, load_dataset_card
 from benchmarks.cli.common import Parser, add_results_dir, guarded, make_console, warn
 from benchmarks.errors import UserError
 from benchmarks.results.store import Store
+from benchmarks.suites import Suite, find_suites
+from benchmarks.yamlfile import load_yaml
 
-KINDS = ("datasets", "algorithms", "results")
+KINDS = ("datasets", "algorithms", "suites", "results")
 
 
 def run(options) -> int:
@@ -61,9 +63,29 @@ def run(options) -> int:
             )
         console.print(table)
         console.print("* search parameter: changes without a new build", style="dim")
+    if "suites" in chosen:
+        failed = _list_suites(console) or failed
     if "results" in chosen:
         _list_results(console, Store(options.results_dir))
     return 2 if failed else 0
+
+
+def _list_suites(console: Console) -> bool:
+    """Print them; whether one is broken."""
+    failed = False
+    table = _table("suites (configs/suites/*.yml)", "name", "scale", "parts", "figures", "what")
+    for name, path in find_suites().items():
+        try:
+            suite = load_yaml(path, Suite)
+        except UserError as error:
+            warn(str(error))
+            failed = True
+            continue
+        for scale, item in suite.scales.items():
+            what = escape(f"{suite.title}: {item.about}")
+            table.add_row(name, scale, str(len(item.parts)), str(len(item.figures)), what)
+    console.print(table)
+    return failed
 
 
 def _list_results(console: Console, store: Store) -> None:

@@ -6,7 +6,7 @@ import re
 import shlex
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from rich.console import Console
@@ -66,7 +66,14 @@ def build_parser() -> argparse.ArgumentParser:
         epilog=EXAMPLES,
         description="Measure indexes on a data set: recall, Robustness-δ@K and speed of every operating point.",
     )
-    add_data_options(parser)
+    add_data_options(parser, required=False)
+    parser.add_argument(
+        "--suite",
+        metavar="NAME",
+        help="instead of --dataset: every run of configs/suites/NAME.yml, then its figures; a part that fails does not "
+        "stop the others, and what is complete is not measured again",
+    )
+    parser.add_argument("--scale", metavar="SCALE", help="with --suite: which of its scales, such as small")
     parser.add_argument(
         "--algorithm",
         action="append",
@@ -324,7 +331,17 @@ def measure(
     return POINTS_FAILED if failed else 0
 
 
-def main(argv: list[str] | None = None) -> None:
+def main(argv: Sequence[str] | None = None) -> None:
     """Entry point of run.py."""
-    options = build_parser().parse_args(argv)
+    argv = sys.argv[1:] if argv is None else [str(word) for word in argv]
+    parser = build_parser()
+    options = parser.parse_args(argv)
+    if options.suite is None and options.scale is not None:
+        parser.error("--scale goes with --suite")
+    if options.suite is None and options.dataset is None:
+        parser.error("the following arguments are required: --dataset, or --suite")
+    if options.suite is not None:
+        from benchmarks.cli.suite import run_suite  # it draws too, which takes a while to import
+
+        guarded(lambda: run_suite(options, argv))
     guarded(lambda: run(options))
