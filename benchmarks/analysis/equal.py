@@ -14,7 +14,7 @@ from benchmarks.metrics.registry import Measured
 from benchmarks.results.schema import label
 from benchmarks.results.store import Result
 
-TOLERANCE = 0.005  # in average recall, of a point that counts as equal
+TOLERANCE = 0.005  # in average recall, of a point that counts as equal; a coarse sweep has few that are nearer
 
 
 @dataclass(frozen=True)
@@ -70,10 +70,11 @@ class Operating:
         return Measured(value, min(value, max(low, min(ends))), max(value, min(high, max(ends))), below.n)
 
     def error(self, of: Callable[[Result], Measured | None]) -> float:
-        """How far a parabola through a third point is from the straight line, the larger of those on both sides.
+        """How far the value may be from that of a setting at the wanted recall.
 
-        It is the next term of Newton's interpolation. Where there is no third point, it is all that lies between the
-        two.
+        As in `stations`, where it is held against points that were left out: twice the distance from the straight line
+        to a parabola through a third point, the larger of those on both sides; where there is no third point, the
+        rest of the way to the farther end.
         """
         if not self.interpolated:
             return 0.0
@@ -86,7 +87,7 @@ class Operating:
             if measured is not None and c not in (a, b):
                 bend = ((measured.value - at_b) / (c - b) - slope) / (c - a)
                 errors.append(abs(bend * (r - a) * (r - b)))
-        return max(errors, default=abs(at_b - at_a))
+        return 2 * max(errors) if errors else abs(at_b - at_a) * float(max(self.weight, 1 - self.weight))
 
     def _between(self, below: float, above: float) -> float:
         return below + float(self.weight) * (above - below)

@@ -221,16 +221,19 @@ def selection(
     advice = f"measure more: python run.py --dataset {dataset} {preset.measure}".strip()
     present = {result.identity.algorithm for result in results}
     ks = sorted(set(args.k)) if args.k and len(args.k) > 1 else ks_of(args.k[0] if args.k else None, shown)
+    ks = tuple(ks) or preset.ks
+    named = [each for each in results if each.identity.algorithm in (args.algorithm or present)]
+    if named and (preset.ks or len(ks) > 1):
+        presets.require_ks(ks, named, dataset)
     selected = choose(
         results,
         algorithms=args.algorithm or (presets.algorithms_of(preset, present, advice) if present else ()),
-        ks=ks or preset.ks,
+        ks=ks,
         mode=args.mode,
         threads=args.threads,
         distance=args.distance,
         data=args.data,
     )
-    presets.require_ks(ks or preset.ks, selected, dataset)
     presets.require_variety(preset, selected, advice)
     if not args.mix:
         selected, old = of_newest_code(selected)

@@ -1,7 +1,6 @@
 """Robustness against δ: the whole curve of one operating point of each algorithm, a panel for each K."""
 
 from collections.abc import Mapping, Sequence
-from fractions import Fraction
 
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
@@ -11,20 +10,24 @@ from benchmarks.analysis.select import describe, failures
 from benchmarks.figures.axes import set_share_axis
 from benchmarks.figures.drawing import Drawing, operating_columns, table_of, value_columns
 from benchmarks.figures.theme import TEXT, Style, failure_handles, sheet, styles, themed
-from benchmarks.metrics.quality import robustness_of
 from benchmarks.metrics.registry import Measured
 from benchmarks.results.store import Result
+from benchmarks.statistics.bands import robustness_band
 
 MARKERS = 10  # on a curve, about
 
 
 def curve_of(point: Operating) -> list[Measured]:
-    """Robustness-(j/K)@K for j = 1 … K with intervals; their mean is the average recall."""
+    """Robustness-(j/K)@K for j = 1 … K with a band that holds for all at once; their mean is the average recall."""
     steps = point.result.record.denominator
-    return [
-        point.combine(lambda result, j=j: robustness_of(result.hits, Fraction(j, steps), steps))
-        for j in range(1, steps + 1)
-    ]
+    ends = (point.below, point.above, *point.others)
+    bands = {each.path: robustness_band(each.hits, steps) for each in ends}
+
+    def at(result: Result, j: int) -> Measured:
+        band = bands[result.path]
+        return Measured(float(band.value[j]), float(band.low[j]), float(band.high[j]), band.n)
+
+    return [point.combine(lambda result, j=j: at(result, j)) for j in range(steps)]
 
 
 @themed
@@ -67,19 +70,19 @@ def draw_curve(
         notes=[
             *_notes(matches),
             "The mean of a curve over δ = 1/K, 2/K, …, 1, which is the area under its steps down to 0, is "
-            "its average recall. Bands: 95 % Wilson intervals of each δ.",
+            "its average recall. A band holds a whole curve at once, with 95 % confidence.",
         ],
     )
     rows = []
     for place, (axis, (k, each)) in enumerate(zip(axes, drawn.items(), strict=True)):
-        for point, variant, name in each:
-            curve = curve_of(point)
+        curves = [curve_of(point) for point, _, _ in each]
+        for curve, (point, variant, name) in zip(curves, each, strict=True):
             _draw(axis, curve, _look(look, point, variant), name, 0.07 if point.interpolated else 0.14)
             rows += [
                 {**operating_columns(point), "delta": j / len(curve), **value_columns("robustness", measured)}
                 for j, measured in enumerate(curve, 1)
             ]
-        ends = [end for line in each for item in curve_of(line[0]) for end in (item.low, item.high)]
+        ends = [end for curve in curves for item in curve for end in (item.low, item.high)]
         set_share_axis(axis, "y", min(ends), max(ends))
         axis.set(xlim=(0, 1.01), xticks=[tick / 10 for tick in range(11)], xlabel="δ")
         axis.set_ylabel(f"Robustness-δ@{k}" + ("" if several else ": share of queries with recall ≥ δ"))

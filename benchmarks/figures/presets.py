@@ -44,7 +44,7 @@ class Preset:
         panels: of a trade-off.
         metrics: of a comparison.
         deltas: where a name has {delta}.
-        ks: K that must be there, a panel each; empty for the one that is.
+        ks: which K to show if none is named, of curves a panel each; empty for the one that there is.
         dataset: the paper's, which is taken if it was measured and none is named.
         algorithms: which to show if none are named: the first group that was measured whole; empty for all.
         at_least: how many algorithms it compares.
@@ -59,7 +59,7 @@ class Preset:
     panels: tuple[PanelSpec, ...] = ()
     metrics: tuple[str, ...] = ()
     deltas: tuple[str, ...] = ()
-    ks: tuple[int, ...] = ()
+    ks: tuple[int, ...] = (10,)  # of the paper
     dataset: str | None = None
     algorithms: tuple[tuple[str, ...], ...] = ()
     at_least: int = 1
@@ -70,9 +70,9 @@ class Preset:
 
 
 AGAINST_RECALL = (PanelSpec("recall", "robustness-{delta}", floor="recall", levels=(0.7,)),)
-PLAIN = Preset("", "tradeoff", panels=(PanelSpec("recall", "robustness-{delta}"),), deltas=("0.1", "0.5", "0.9"))
-CURVE = Preset("robustness against δ", "curve")
-DISTRIBUTION = Preset("recall per query", "distribution")
+PLAIN = Preset("", "tradeoff", panels=(PanelSpec("recall", "robustness-{delta}"),), deltas=("0.1", "0.5", "0.9"), ks=())
+CURVE = Preset("robustness against δ", "curve", ks=())
+DISTRIBUTION = Preset("recall per query", "distribution", ks=())
 
 FIGURES: Mapping[str, Preset] = {
     "1": Preset(
@@ -162,13 +162,16 @@ def panels_of(
     Args:
         preset: the figure.
         deltas: instead of the figure's.
-        floors: thresholds by name of a metric, weakest first: for the panels that have that metric's thresholds, and
+        floors: thresholds by name of a metric: for the panels that have that metric's thresholds, and
             for those that have none.
 
     Raises:
         UserError: a metric is not known, or a threshold is for no panel.
     """
-    given = {metric.name: Floor(metric, floors[name]) for name in floors or {} for metric in [parse_metric(name)]}
+    given = {}
+    for name, levels in (floors or {}).items():
+        metric = parse_metric(name)
+        given[metric.name] = Floor(metric, tuple(sorted(levels, reverse=metric.definition.better == "lower")))
     panels = [panel for spec in preset.panels for panel in _expand(spec, tuple(deltas or preset.deltas))]
     own = {panel.floor.metric.name for panel in panels if panel.floor}
     added = [floor for name, floor in given.items() if name not in own]
@@ -246,7 +249,7 @@ def require_ks(ks: Sequence[int], results: Sequence[Result], dataset: str) -> No
         raise UserError(
             f"this figure shows K = {listed(ks)} and K = {listed(missing)} was not measured; run: "
             + " and ".join(f"python run.py --dataset {dataset} --k {k}" for k in missing)
-            + "; or choose with --k"
+            + (f"; or choose with --k, measured: {listed(sorted(present))}" if present else "")
         )
 
 

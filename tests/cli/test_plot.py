@@ -310,7 +310,7 @@ def test_what_a_figure_lacks_is_one_line_that_says_what_to_run(study, tmp_path, 
         return refused_by(study, tmp_path, capsys, "--figure", *options)
 
     assert "there is no figure '4'" in refused_figure("4")
-    assert "k 10" in refused_figure("6") and "choose with --k" in refused_figure("6")
+    assert "shows K = 7 and K = 7 was not measured" in refused_figure("6", "--k", "7")
     assert "K = 7 was not measured; run: python run.py --dataset toyset --k 7" in refused_figure(
         "9", "--k", "10", "--k", "7"
     )
