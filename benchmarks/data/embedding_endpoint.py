@@ -80,7 +80,8 @@ def vectors_of(answer: dict, rows: int) -> np.ndarray:
         raise Malformed(f"it gives {len(data) if isinstance(data, list) else 'no'} vectors for {rows} texts")
     try:
         order = [item.get("index", place) for place, item in enumerate(data)]
-        vectors = np.array([item["embedding"] for item in data], np.float32)
+        with np.errstate(over="ignore"):  # what does not fit becomes infinite
+            vectors = np.array([item["embedding"] for item in data], np.float32)
     except (TypeError, KeyError, AttributeError, ValueError, OverflowError):
         raise Malformed("its vectors are no lists of numbers of one length") from None
     if vectors.ndim != 2 or vectors.shape[1] == 0 or sorted(map(str, order)) != sorted(map(str, range(rows))):

@@ -4,8 +4,10 @@ Whatever goes wrong, nothing stands under the final name but the whole, checked 
 """
 
 import errno
+import gzip
 import hashlib
 import shutil
+import tarfile
 import tempfile
 import zipfile
 import zlib
@@ -208,6 +210,8 @@ def _check_crop(source: Source, file: Path) -> None:
 
 
 def _extract(archive: Path, member: str, target: Path, origin: str) -> Path:
+    if tarfile.is_tarfile(archive):
+        return _extract_tar(archive, member, target, origin)
     try:
         with zipfile.ZipFile(archive) as content, content.open(member) as source, target.open("wb") as file:
             while block := source.read(BLOCK):
@@ -218,4 +222,15 @@ def _extract(archive: Path, member: str, target: Path, origin: str) -> Path:
         if isinstance(error, OSError) and error.errno != errno.EINVAL:  # EINVAL: an impossible offset in the archive
             raise
         raise UserError(f"{origin}: is not a whole zip archive ({error})") from None
+    return target
+
+
+def _extract_tar(archive: Path, member: str, target: Path, origin: str) -> Path:
+    try:
+        with tarfile.open(archive) as content, target.open("wb") as file:
+            shutil.copyfileobj(content.extractfile(member), file, BLOCK)
+    except (KeyError, AttributeError):  # AttributeError: it is a folder
+        raise UserError(f"{origin}: holds no file {member}") from None
+    except (tarfile.TarError, zlib.error, EOFError, gzip.BadGzipFile) as error:
+        raise UserError(f"{origin}: is not a whole tar archive ({error})") from None
     return target

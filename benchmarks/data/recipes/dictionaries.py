@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 import tarfile
+import zlib
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -94,7 +95,8 @@ def wordnet(kitchen: Kitchen) -> Iterator[tuple[str, str]]:
         files = debian_files(kitchen.file("wordnet"), "./usr/share/wordnet/")
     except UserError as no_package:
         try:
-            files = _tar_files(kitchen.file("wordnet-upstream").read_bytes(), "dict/")
+            archive = kitchen.file("wordnet-upstream")
+            files = _tar_files(archive.read_bytes(), "dict/", archive)
         except UserError as no_file:
             raise UserError(f"{no_package}; {no_file}") from None
     for part in PARTS:
@@ -186,13 +188,13 @@ def debian_files(package: Path, folder: str) -> dict[str, bytes]:
     done = subprocess.run(["dpkg-deb", "--fsys-tarfile", str(package)], capture_output=True)
     if done.returncode:
         raise UserError(f"{package}: is no Debian package; remove it to fetch it anew")
-    return _tar_files(done.stdout, folder)
+    return _tar_files(done.stdout, folder, package)
 
 
-def _tar_files(content: bytes, folder: str) -> dict[str, bytes]:
+def _tar_files(content: bytes, folder: str, path: Path) -> dict[str, bytes]:
     try:
         with tarfile.open(fileobj=io.BytesIO(content)) as archive:
             members = [member for member in archive if member.isfile() and member.name.startswith(folder)]
             return {member.name.removeprefix(folder): archive.extractfile(member).read() for member in members}
-    except tarfile.TarError as error:
-        raise UserError(f"a package of dictionaries is damaged ({error}); remove it to fetch it anew") from None
+    except (tarfile.TarError, EOFError, zlib.error, OSError):
+        raise UserError(f"{path}: is damaged; remove it to fetch it anew") from None
