@@ -18,6 +18,7 @@ VERBS = {
     "headroom": "what a perfect choice of search effort for each query would bring",
     "diagnose": "known bad shapes in results, with their causes",
     "claims": "what the paper found, held against our results",
+    "rag": "what low-recall queries cost an application that answers questions, and which δ follows",
     "doctor": "what makes timings unstable on this machine, and what mends it",
     "run": "measure; the same as run.py",
     "plot": "draw; the same as plot.py",
