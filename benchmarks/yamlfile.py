@@ -79,7 +79,8 @@ def load_yaml(path: Path, model: type[M], extra: dict[str, Any] | None = None) -
     try:
         return model.model_validate({**content, **(extra or {})})
     except ValidationError as error:
-        first = error.errors()[0]
+        errors = error.errors()  # a misspelt key is the cause of the one that is missing
+        first = next((item for item in errors if item["type"] == "extra_forbidden"), errors[0])
         first["loc"] = tuple(step for step in first["loc"] if not str(step).startswith("("))  # tags of a union
         raise UserError(f"{path}:{_line(node, first['loc'])}: {_explain(first, model, extra or {})}") from None
 

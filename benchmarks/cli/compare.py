@@ -37,8 +37,8 @@ METRICS = ("recall", *(f"robustness-{delta}" for delta in DELTAS), "qps")
 BASELINES = RESULTS / "baselines"
 STYLES = {"pass": "green", "fail": "red", "inconclusive": "yellow"}
 
-EXAMPLES = """BASE and NEW are each a results folder or a part of one, a result file, or the name of a baseline: a folder
-of results/baselines, made with `python run.py … --results-dir results/baselines/NAME`.
+EXAMPLES = """BASE and NEW are each a results folder or a part of one, a result file, or the name of a baseline: a
+folder of results/baselines, made with `python run.py … --results-dir results/baselines/NAME`.
 
 examples:
   python -m benchmarks compare results /tmp/results-of-my-branch
