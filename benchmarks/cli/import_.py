@@ -28,7 +28,7 @@ from benchmarks.groundtruth.cache import GroundTruth
 from benchmarks.hardware import allowed_cpus
 from benchmarks.progress import Progress, Task
 from benchmarks.results.foreign import Part
-from benchmarks.results.importers import Options, files_below, find_formats, format_of_file
+from benchmarks.results.importers import Options, files_below, find_formats, format_of_file, require_readable
 from benchmarks.results.importing import CHANCE, MOST_K, Outcome, SourceFile, Target, hash_file, import_point
 from benchmarks.results.store import Store, folder_name
 
@@ -130,6 +130,7 @@ def look(
     with progress.task(f"looking at {len(files):,} files", len(files)) as task:
         for path in files:
             try:
+                require_readable(path)
                 module = formats[0] if formats else format_of_file(path)
                 if module is None and path.suffix.lower() in (".json", ".parquet") and len(files) > 1:
                     tally.no_results += 1  # much else ends so

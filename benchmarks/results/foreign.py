@@ -1,5 +1,6 @@
 """One operating point as another harness left it, and what the readers of such files share."""
 
+import contextlib
 import json
 import math
 import re
@@ -10,10 +11,12 @@ import h5py
 import numpy as np
 
 from benchmarks.cards import Value
+from benchmarks.data.formats import open_hdf5
 from benchmarks.errors import UserError
 
 LONGEST_TEXT = 1000  # characters of one attribute that are kept
 MOST_ATTRIBUTES = 200
+ARRAYS = ("neighbors", "distances", "times")
 _PAIR = re.compile(r"""['"]?([A-Za-z_]\w*)['"]?\s*[:=]\s*['"]?([+-]?[\d.]+(?:[eE][+-]?\d+)?|[A-Za-z_][\w.-]*)""")
 
 
@@ -80,6 +83,19 @@ def plain_attributes(attributes) -> dict[str, Value]:
         if value is not None:
             found[str(name)] = value
     return found
+
+
+def touch(path: Path) -> None:
+    """Read all that a reader of an HDF5 file may want of it, whatever the format, and make nothing of it."""
+    with open_hdf5(path) as file:
+        groups = [file, *(item for item in map(file.get, file) if isinstance(item, h5py.Group))]
+        for group in groups:
+            for name in group.attrs:
+                with contextlib.suppress(Exception):
+                    plain(group.attrs[name])
+            for name in group:
+                with contextlib.suppress(Exception):
+                    group[name][...] if name in ARRAYS else group.get(name)
 
 
 def text(attributes: dict[str, Value], name: str) -> str | None:

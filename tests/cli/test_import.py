@@ -1,7 +1,6 @@
 import csv
 import json
 import signal
-import time
 
 import h5py
 import numpy as np
@@ -286,14 +285,13 @@ def test_ctrl_c_keeps_what_is_imported(tmp_path):
         write_big(tmp_path / "theirs" / f"{number}.hdf5", np.roll(ids, number, axis=0))
     command = ("import", tmp_path / "theirs", *data, "--results-dir", tmp_path / "results")
     process = start(*command, script=("-m", "benchmarks"))
-    wait_for(lambda: len(list((tmp_path / "results").glob("tiny/*/*.hdf5"))) >= 3, 60)
+    wait_for(lambda: len(list((tmp_path / "results").glob("tiny/*/*.hdf5"))) >= 3 or process.poll() is not None, 150)
     process.send_signal(signal.SIGINT)
     stopped = finish(process)
     assert stopped.code == 130 and "what is imported is kept" in stopped.err and "Traceback" not in stopped.err
     kept = len(read_results(tmp_path / "results"))
     assert 3 <= kept < 60
-    began = time.monotonic()
     again = finish(start(*command, script=("-m", "benchmarks")), timeout=120)
     assert again.code == 0 and f"{60 - kept} operating points imported (" in again.out, again.err
     assert f"{kept} were there already" in again.out and "looking at 60 files" in again.err
-    assert len(read_results(tmp_path / "results")) == 60 and time.monotonic() - began < 120
+    assert len(read_results(tmp_path / "results")) == 60

@@ -18,6 +18,11 @@ from pathlib import Path
 from types import ModuleType
 
 from benchmarks.errors import UserError
+from benchmarks.results.crashes import require_harmless
+from benchmarks.results.foreign import touch
+
+HDF5 = (".hdf5", ".h5")
+PATIENCE_SECONDS, SLOWEST_BYTES_PER_SECOND = 20, 5_000_000  # after which a file is taken to be damaged
 
 
 @dataclass(frozen=True)
@@ -41,10 +46,14 @@ def format_of_file(path: Path) -> ModuleType | None:
     Raises:
         UserError: the file cannot be read.
     """
-    for module in find_formats().values():
-        if path.suffix.lower() in module.SUFFIXES and module.recognise(path):
-            return module
-    return None
+    modules = [module for module in find_formats().values() if path.suffix.lower() in module.SUFFIXES]
+    return next((module for module in modules if module.recognise(path)), None)
+
+
+def require_readable(path: Path) -> None:
+    """Raises UserError where reading the file would end the process; other damage shows when it is read."""
+    if path.suffix.lower() in HDF5:
+        require_harmless(lambda: touch(path), PATIENCE_SECONDS + path.stat().st_size // SLOWEST_BYTES_PER_SECOND)
 
 
 def files_below(path: Path, suffixes: set[str]) -> list[Path]:

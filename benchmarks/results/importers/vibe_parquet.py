@@ -24,7 +24,7 @@ SUMMARY = [*POINT, "qps", "recall"]
 def _columns(path: Path) -> list[str]:
     try:
         return pq.read_schema(path).names
-    except (ArrowException, OSError) as error:
+    except (ArrowException, OSError, ValueError) as error:
         raise UserError(f"is not a readable Parquet file ({str(error).splitlines()[0]})") from None
 
 
@@ -43,8 +43,9 @@ def _groups(path: Path, stamp: tuple) -> dict[str, pd.DataFrame]:
             "files that it was made from"
         )
     try:
-        frame = pq.read_table(path, columns=[*DETAIL, *({"build_time", "index_size"} & {*names})]).to_pandas()
-    except (ArrowException, OSError) as error:
+        table = pq.read_table(path, columns=[*DETAIL, *({"build_time", "index_size"} & {*names})])
+        frame = table.replace_schema_metadata().to_pandas()  # what pandas wrote into it may be damaged too
+    except (ArrowException, OSError, ValueError, TypeError, KeyError, OverflowError) as error:
         raise UserError(f"is not a readable Parquet file ({str(error).splitlines()[0]})") from None
     return {" ".join(map(str, key)): rows for key, rows in frame.groupby(POINT, sort=True, observed=True)}
 

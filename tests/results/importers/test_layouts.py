@@ -1,13 +1,18 @@
 """Each layout: what is read of a whole file, of older variants, and of damaged ones."""
 
 import json
+import os
+import signal
+import time
 
 import h5py
 import numpy as np
 import pandas as pd
 import pytest
 
-from benchmarks.results.importers import Options, files_below, find_formats, format_of_file
+from benchmarks.errors import UserError
+from benchmarks.results.crashes import require_harmless
+from benchmarks.results.importers import Options, files_below, find_formats, format_of_file, require_readable
 from tests.results.importers.layouts import (
     NQ,
     K,
@@ -292,3 +297,27 @@ def test_files_below(tmp_path, ids, refusal):
     assert files_below(tmp_path / "b" / "readme.txt", {".hdf5"}) == [tmp_path / "b" / "readme.txt"]
     assert "no such file" in refusal(files_below, tmp_path / "absent", {".hdf5"})
     assert "that end in .json" in refusal(files_below, tmp_path, {".json"})
+
+
+def test_bytes_that_crash_the_library_are_a_line(tmp_path, ids, refusal):
+    """A few wrong bytes can end a process that opens an HDF5 file; it is another process that they end."""
+    path = write_ann(tmp_path / "a.hdf5", ids)
+    require_readable(path)  # nothing is said of a good one
+    require_harmless(lambda: 1 / 0, 5)  # what raises is no crash: it raises again when it is done in earnest
+    with pytest.raises(UserError, match=r"crashes \(SIGSEGV\)"):
+        require_harmless(lambda: os.kill(os.getpid(), signal.SIGSEGV), 5)
+    with pytest.raises(UserError, match="no end in 1 s"):
+        require_harmless(lambda: time.sleep(30), 1)
+    content, random = path.read_bytes(), np.random.default_rng(0)
+    for _ in range(25):
+        damaged = bytearray(content)
+        for place in random.integers(0, 2500, 10):
+            damaged[place] = random.integers(256)
+        path.write_bytes(damaged)
+        try:
+            require_readable(path)
+            module = format_of_file(path) or FORMATS["ann-benchmarks"]
+            for part in module.parts(path):
+                module.read(path, part.name, OPTIONS)
+        except UserError as error:
+            assert len(str(error).splitlines()) == 1
