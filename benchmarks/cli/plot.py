@@ -58,7 +58,10 @@ def parser() -> argparse.ArgumentParser:
     """The options of `python plot.py`."""
     names = {item.template.replace("{", "<").replace("}", ">"): item.meaning for item in definitions()}
     known = "\n".join(f"  {name:24}{meaning}" for name, meaning in names.items())
-    figures = "\n".join(f"  {name:4}{preset.shows}" for name, preset in presets.FIGURES.items())
+    figures = "\n".join(
+        f"  {name:4}{preset.shows}{f' (paper: {preset.dataset})' if preset.dataset else ''}"
+        for name, preset in presets.FIGURES.items()
+    )
     parser = Parser(
         prog="plot.py",
         description="Draw what was measured, and write the table behind it. Results are only read.",
