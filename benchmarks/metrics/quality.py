@@ -217,12 +217,14 @@ def hits_at(hits: np.ndarray, share: Fraction) -> tuple[int, int, int]:
     The interval is that of all shares from which the one asked for cannot be told by a score test (Wilson 1927).
     """
     n = len(hits)
-    ordered = np.sort(hits)[::-1]
+    most = int(hits.max())
+    reached = np.cumsum(np.bincount(hits)[::-1])  # queries with at least most, most - 1, … hits
     p, z = float(share), NormalDist().inv_cdf((1 + CONFIDENCE) / 2)
     spread = z * (n * p * (1 - p)) ** 0.5
     at = math.ceil(share * n)
     last, first = max(at, math.ceil(n * p + spread)), min(at, math.floor(n * p - spread))
-    return int(ordered[at - 1]), int(ordered[last - 1]) if last <= n else 0, int(ordered[max(first, 1) - 1])
+    found, low, high = (most - int(np.searchsorted(reached, place)) for place in (at, min(last, n), max(first, 1)))
+    return found, low if last <= n else 0, high
 
 
 @metric(
