@@ -78,9 +78,9 @@ class Suite(Strict):
 
 
 def find_suites(folder: Path | None = None) -> dict[str, Path]:
-    """Every suite below `folder` (default: configs/suites): name → file. A file without scales is of another kind."""
+    """Every suite below `folder` (default: configs/suites): name → file. `<suite>-claims.yml` is for `claims`."""
     paths = sorted((folder or SUITES).glob("*.yml"))
-    return {path.stem: path for path in paths if "\nscales:" in f"\n{path.read_text(encoding='utf-8')}"}
+    return {path.stem: path for path in paths if not path.stem.endswith("-claims")}
 
 
 def load_suite(name: str, scale: str | None) -> tuple[Suite, str]:

@@ -1,7 +1,6 @@
 """What a person sees of the searches for target recalls: where they look, and what they found."""
 
 from rich.console import Console
-from rich.markup import escape
 
 from benchmarks.analysis.equal import Operating
 from benchmarks.cli.live import untouched_parameters
@@ -34,7 +33,10 @@ def print_targets(console: Console, results: dict[str, Result], plan: Plan, hunt
         if len(points) == 2:
             mixed = Operating(*points, found.weight)
             values = [cell(mixed.combine(metric.compute), metric.definition.kind, between, dash) for metric in metrics]
-            name = f"[bold]{seek.template.algorithm}[/] {escape(mixed.search)}"
+            ends = "…".join(str(point.value) for point in found.points)
+            params = {**seek.template.search_params, seek.parameter: ends}
+            identity = seek.template.model_copy(update={"search_params": params})
+            name = describe_point(identity, untouched, len(request.seeds) > 1, between)
             table.add_row(name, target, "interpolated", *values, style="italic")
         shown += points
     console.print(table)
