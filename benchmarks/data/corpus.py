@@ -213,6 +213,8 @@ def _questions(retrieval: Retrieval, path: Path, row_of: dict[str, int]) -> Iter
     for number, (place, row) in enumerate(read_rows(path, retrieval.questions)):
         gold = []
         for name in list_of(row, "gold", place):
+            if name not in row_of and retrieval.corpus.crop_rows:
+                continue
             if name not in row_of:
                 raise UserError(f"{place}: gold document '{name}' is not in the corpus")
             gold.append(row_of[name])

@@ -279,6 +279,11 @@ def test_counts_are_those_of_the_card(write, refusal):
     assert list(write(answerable_rows=2, **encoder).question_ids) == ["q1", "q2"]
 
 
+def test_of_fewer_documents_what_is_gold_may_be_missing(write):
+    corpus = write(corpus={"path": "c.jsonl", "crop_rows": 2}, judged="q1 0 office 1\nq2 0 canteen 1\n")
+    assert [gold.tolist() for gold in corpus.gold] == [[], [1], []] and len(corpus.documents) == 2
+
+
 def test_human_judgments(write, refusal):
     judged = "q1 0 office 2\nq1 0 canteen 0\nq3 Q0 leave 1\nother 0 leave 1\n\n"
     corpus = write(questions=[{**item, "gold": []} for item in QUESTIONS], judged=judged)
