@@ -140,7 +140,7 @@ def _loss(case: _Case, confidence: float, tests: int) -> Loss:
         difference(case.change.pair, case.metric, level) for level in (confidence, sure_confidence(confidence, tests))
     ]
     if case.better == "higher":
-        return Loss(-found[0].difference, -found[0].high, -found[0].low, -found[1].high, found[0].n)
+        return Loss(0.0 - found[0].difference, -found[0].high, -found[0].low, -found[1].high, found[0].n)
     return Loss(found[0].difference, found[0].low, found[0].high, found[1].low, found[0].n)
 
 

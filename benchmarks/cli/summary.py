@@ -6,6 +6,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from benchmarks.cli.builds import print_builds, print_limit
 from benchmarks.cli.live import untouched_parameters
 from benchmarks.cli.rows import cell, describe_point, headings, layout, make_table
 from benchmarks.cli.targets import print_targets
@@ -45,6 +46,8 @@ def print_summary(
         soft_wrap=True,
         style="dim",
     )
+    print_builds(console, [*shown, *sought])
+    print_limit(console, [*shown, *sought])
     new = [results[record.identity.hash()] for record in records if record.identity.hash() in results]
     told = list({id(result): result for result in [*shown, *sought, *new]}.values())
     untouched = untouched_parameters(plan)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from benchmarks.statistics.intervals import CONFIDENCE, wilson
+from benchmarks.statistics.intervals import CONFIDENCE
 from benchmarks.statistics.paired import Difference
 from benchmarks.statistics.power import detectable_difference
 
@@ -192,17 +192,18 @@ def _quantile(freedom: float, confidence: float) -> float:
 def _interval(
     value: float, variance: float, freedom: float, n: int, shares: bool, confidence: float
 ) -> tuple[float, float]:
-    if variance <= 1e-15:
-        if shares and value in (0.0, 1.0):
-            return wilson(round(value * n), n, confidence)
-        unseen = 1 - ((1 - confidence) / 2) ** (1 / n)
-        return max(0.0, value - unseen), min(1.0, value + unseen)
     t = _quantile(freedom, confidence)
     if not shares:
-        half = t * math.sqrt(variance)
+        unseen = 1 - ((1 - confidence) / 2) ** (1 / n)  # queries that lose everything and are not among these n
+        half = max(t * math.sqrt(variance), unseen)
         return max(0.0, value - half), min(1.0, value + half)
-    # Wilson's interval with t in place of z, of so many queries that the share has this variance.
-    queries = value * (1 - value) / variance
-    centre = (value + t * t / (2 * queries)) / (1 + t * t / queries)
-    half = t / (1 + t * t / queries) * math.sqrt(variance + t * t / (4 * queries * queries))
-    return max(0.0, centre - half), min(1.0, centre + half)
+    # More builds are no more queries: one that every build fails may be missing among the n.
+    limit = largest_provable_share(n, confidence)
+    low, high = value * limit, 1 - (1 - value) * limit
+    if variance > 1e-15:
+        # Wilson's interval with t in place of z, of so many queries that the share has this variance.
+        queries = value * (1 - value) / variance
+        centre = (value + t * t / (2 * queries)) / (1 + t * t / queries)
+        half = t / (1 + t * t / queries) * math.sqrt(variance + t * t / (4 * queries * queries))
+        low, high = min(low, centre - half), max(high, centre + half)
+    return max(0.0, low), min(1.0, high)

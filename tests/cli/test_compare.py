@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from benchmarks.cli import compare as verb
+from benchmarks.paths import ROOT
 from benchmarks.results.store import Store
 from tests.factories import make_result, partition_hits
 from tests.harness import call, finish, gaussian, run, start, write_data
@@ -175,6 +176,11 @@ def test_bad_input_is_one_line(sides, options, part):
         make_result(store)
     done = compare(sides, *options)
     assert done.code == 2 and part in done.err and done.err.count("\n") == 1 and done.out == ""
+
+
+def test_the_committed_baseline_can_be_read_and_its_gate_applies():
+    done = call(verb.main, "ci", "ci", "--gate", ROOT / "configs" / "gates" / "ci.yml")
+    assert done.code == 0 and "gate: pass" in done.out and "faiss-hnsw" in done.out and "faiss-ivfflat" in done.out
 
 
 def test_unknown_sources_are_one_line(tmp_path):

@@ -10,6 +10,7 @@ from statsmodels.stats.anova import anova_lm
 
 from benchmarks.statistics.intervals import wilson
 from benchmarks.statistics.levels import compare_builds, split_variance, two_level
+from benchmarks.statistics.power import largest_provable_share
 
 
 def table(builds, n, build=0.1, query=0.2, rest=0.3, repeats=None, repeat=0.0, seed=0):
@@ -85,7 +86,14 @@ def test_builds_that_differ_widen_it_and_a_new_build_more():
 @pytest.mark.parametrize("value", [0.0, 1.0])
 def test_nothing_varies(value):
     level = two_level(np.full((3, 100), value))
-    assert level.value == value and (level.low, level.high) == wilson(int(value * 100), 100)
+    assert level.value == value and (level.low, level.high) == pytest.approx(wilson(int(value * 100), 100))
+
+
+def test_more_builds_are_no_more_queries():
+    """One answer in 20,000 is bad, of another query in one build: 5,000 queries still show no more than they can."""
+    found = np.ones((4, 5000))
+    found[1, 7] = 0
+    assert two_level(found).low <= largest_provable_share(5000)
 
 
 @given(st.integers(0, 2**31), st.integers(1, 5), st.integers(2, 40), st.booleans())
