@@ -13,7 +13,7 @@ import numpy as np
 
 from benchmarks.statistics.intervals import CONFIDENCE
 from benchmarks.statistics.paired import Difference
-from benchmarks.statistics.power import detectable_difference
+from benchmarks.statistics.power import detectable_difference, largest_provable_share
 
 
 @dataclass(frozen=True)
