@@ -100,7 +100,9 @@ class Search:
             self.report(block.size)
         with state.lock:
             merge_heaps(state.best[own], state.ids[own], best, ids)
-            np.maximum(state.dropped[own], dropped, out=state.dropped[own])
+            # The merge drops candidates too, which may be above all that either side had dropped.
+            worst = state.best[own][:, 0]
+            state.dropped[own] = np.maximum.reduce([state.dropped[own], dropped, worst])
             state.largest[part.number] = np.maximum(state.largest[part.number], largest)
             state.done[part.at] = True
 

@@ -220,6 +220,17 @@ def test_threads_and_slices_change_nothing(distance, monkeypatch):
     np.testing.assert_array_equal(three.distances, one.distances)
 
 
+@pytest.mark.parametrize("distance", DISTANCES)
+def test_candidates_that_a_merge_of_parts_drops_are_not_forgotten(distance, monkeypatch):
+    for name, value in (("PART_WORK", 1), ("LEAST_ROWS", 64), ("TILE_ROWS", 64)):
+        monkeypatch.setattr(search, name, value)
+    for seed in range(10):
+        base, rng = normal(seed, 256, 8), np.random.default_rng(seed)
+        twins = rng.permutation(256)[:90]  # more of them than one part keeps, in every part
+        base[twins] = np.nextafter(base[3], np.where(rng.random((90, 8)) < 0.5, -9, 9).astype(np.float32))
+        check(base, base[3] + normal(seed + 100, 4, 8, scale=0.5), distance, 3)
+
+
 def test_scikit_learn_finds_the_same():
     base, queries = normal(83, 3000, 24), normal(84, 50, 24)
     for distance, metric in (("l2", "sqeuclidean"), ("cosine", "cosine")):
