@@ -221,7 +221,9 @@ class _Settle:
         near = exact_distances(self.base, queries, candidates, scores.distance)
         self.ids[item], self.near[item] = _merged(candidates[:, :0], near[:, :0], candidates, near, depth)
         self.cut[item] = scores.cut(queries, self.near[item][:, -1], self.state.largest[number])
-        self.unsure[item] = False if scores.exact else ~(self.state.dropped[item] < self.cut[item])
+        # Of exact scores no proof is needed, if there are enough.
+        proved = np.isfinite(self.near[item][:, -1]) if scores.exact else self.state.dropped[item] < self.cut[item]
+        self.unsure[item] = ~proved
         if scores.distance == "cosine":  # everything is at distance 1 from a zero query
             zero = ~queries.any(axis=1)
             self.ids[item][zero] = self.state.rows[:depth]

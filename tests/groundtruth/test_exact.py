@@ -231,6 +231,14 @@ def test_candidates_that_a_merge_of_parts_drops_are_not_forgotten(distance, monk
         check(base, base[3] + normal(seed + 100, 4, 8, scale=0.5), distance, 3)
 
 
+@pytest.mark.parametrize("distance", DISTANCES)
+@pytest.mark.parametrize("dtype", ["float32", "uint8"])
+def test_a_sample_that_misleads_costs_time_alone(distance, dtype, monkeypatch):
+    monkeypatch.setattr(search.Search, "_sampled", lambda self, scores, vectors, factors: np.float32(1e30))
+    base, queries = (integers(seed, 0, 9, (rows, 5), dtype) for seed, rows in ((92, 3000), (93, 20)))
+    assert check(base, queries, distance, 40).widened == 20
+
+
 def test_scikit_learn_finds_the_same():
     base, queries = normal(83, 3000, 24), normal(84, 50, 24)
     for distance, metric in (("l2", "sqeuclidean"), ("cosine", "cosine")):
