@@ -9,7 +9,7 @@ from sklearn.neighbors import NearestNeighbors
 
 from benchmarks.groundtruth import exact, scan, search
 from benchmarks.groundtruth.distances import DISTANCES
-from benchmarks.groundtruth.exact import exact_neighbors
+from benchmarks.groundtruth.exact import exact_neighbors, exact_truths
 
 
 def brute_force(base, queries, distance, depth):
@@ -218,6 +218,24 @@ def test_threads_and_slices_change_nothing(distance, monkeypatch):
     three = exact_neighbors(base, queries, distance, 30, threads=3)
     np.testing.assert_array_equal(three.neighbors, one.neighbors)
     np.testing.assert_array_equal(three.distances, one.distances)
+
+
+@pytest.mark.parametrize("name", ["random", "uint8", "duplicates", "near copies", "zero vectors", "many parts"])
+@pytest.mark.parametrize("threads", [1, 2])
+def test_several_truths_from_one_pass_are_the_single_ones(name, threads, monkeypatch):
+    if name == "many parts":
+        for limit, value in (("PART_WORK", 1), ("PART_BYTES", 1), ("LEAST_ROWS", 700), ("TILE_ROWS", 350)):
+            monkeypatch.setattr(search, limit, value)
+        base, queries = normal(94, 4000, 12), normal(95, 150, 12)
+    else:
+        base, queries = (EASY | HARD)[name]()
+    truths = exact_truths(base, queries, DISTANCES, 60, threads=threads)
+    assert list(truths) == list(DISTANCES)
+    for distance, truth in truths.items():
+        for depth in (1, 25, 60):
+            single = exact_neighbors(base, queries, distance, depth)
+            np.testing.assert_array_equal(truth.neighbors[:, :depth], single.neighbors)
+            np.testing.assert_array_equal(truth.distances[:, :depth], single.distances)
 
 
 @pytest.mark.parametrize("distance", DISTANCES)
