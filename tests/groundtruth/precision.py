@@ -97,9 +97,7 @@ def main():
     from benchmarks.runner.venv import VenvRunner
 
     python = VenvRunner().prepare(find_algorithms()["faiss-flat"]).python
-    print(
-        f"Queries of {QUERIES} that have a wrong neighbour among {K}; in brackets, another list of ids than float64's"
-    )
+    print(f"Queries of {QUERIES} with a wrong neighbour among {K}; in brackets, with another list than float64's")
     print(f"{'':26} {'ours':>10} {'faiss, BLAS':>12} {'faiss, loops':>12}")
     ours = 0
     with tempfile.TemporaryDirectory() as folder:
@@ -113,11 +111,10 @@ def main():
                     subprocess.run([python, "-c", FAISS, path, str(threshold), str(K)], check=True)
                     found.append(np.load(path + ".ids.npy"))
                 exact, _ = brute_force(base, queries, distance, K)
-                counts = [
-                    (wrong(ids, base, queries, distance).sum(), (ids != exact).any(axis=1).sum()) for ids in found
-                ]
-                ours += counts[0][1]
-                shown = [f"{far} ({other})" for far, other in counts]
+                others = [(ids != exact).any(axis=1).sum() for ids in found]
+                farther = [wrong(ids, base, queries, distance).sum() for ids in found]
+                ours += others[0]
+                shown = [f"{far} ({other})" for far, other in zip(farther, others, strict=True)]
                 print(f"{name:18} {distance:7} {shown[0]:>10} {shown[1]:>12} {shown[2]:>12}", flush=True)
     return 1 if ours else 0
 
