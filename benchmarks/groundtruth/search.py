@@ -12,7 +12,6 @@ from benchmarks.groundtruth.kernels import merge_heaps, select
 from benchmarks.groundtruth.rows import Rows
 
 TILE_ROWS, BLOCK_QUERIES = 1024, 512  # of the base and of the queries in one sgemm: 2 MiB of products
-LONG = 512  # dimensions from which a tile of twice as many rows is a twentieth faster
 PART_BYTES = 3 << 20  # of the queries of a part, and of their candidates, at most
 PART_WORK = 1 << 38  # products in a part, at most: some seconds
 PART_READS = 1 << 31  # bytes of the base in a part, at most
@@ -131,16 +130,10 @@ class Search:
         return bound
 
 
-def tile_rows(dimension: int) -> int:
-    """How many rows of the base are multiplied at a time."""
-    return TILE_ROWS if dimension < LONG else 2 * TILE_ROWS
-
-
 def products(base: Rows, scores: Scores, rows: range, vectors: np.ndarray) -> Iterator[tuple]:
     """Yield first id, some of the queries, products (m, q) in a reused buffer, terms (m,), and the largest |b|."""
-    size = tile_rows(base.shape[1])
-    buffer = np.empty(size * BLOCK_QUERIES, np.float32)
-    for first, tile, terms, largest in scores.tiles(base, rows, size):
+    buffer = np.empty(TILE_ROWS * BLOCK_QUERIES, np.float32)
+    for first, tile, terms, largest in scores.tiles(base, rows, TILE_ROWS):
         for start in range(0, len(vectors), BLOCK_QUERIES):
             some = slice(start, min(start + BLOCK_QUERIES, len(vectors)))
             block = buffer[: len(tile) * (some.stop - start)].reshape(len(tile), -1)

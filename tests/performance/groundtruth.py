@@ -81,21 +81,21 @@ def do_ours(base, queries, distance, threads):
 def do_sgemm(base, queries, distance, threads):
     from threadpoolctl import threadpool_limits
 
-    from benchmarks.groundtruth.search import BLOCK_QUERIES, tile_rows
+    from benchmarks.groundtruth.search import BLOCK_QUERIES, TILE_ROWS
 
-    vectors, size = queries.astype(np.float32), tile_rows(base.shape[1])
-    ready = None if base.dtype == np.float32 else base[:size].astype(np.float32)
+    vectors = queries.astype(np.float32)
+    ready = None if base.dtype == np.float32 else base[:TILE_ROWS].astype(np.float32)
 
     def part(rows):
-        buffer = np.empty((size, BLOCK_QUERIES), np.float32)
+        buffer = np.empty((TILE_ROWS, BLOCK_QUERIES), np.float32)
         for first in rows:
-            tile = base[first : first + size] if ready is None else ready
+            tile = base[first : first + TILE_ROWS] if ready is None else ready
             for start in range(0, len(vectors), BLOCK_QUERIES):
                 some = vectors[start : start + BLOCK_QUERIES]
                 np.matmul(tile, some.T, out=buffer[: len(tile), : len(some)])
 
     def action():
-        starts = range(0, len(base), size)
+        starts = range(0, len(base), TILE_ROWS)
         workers = [threading.Thread(target=part, args=(starts[i::threads],)) for i in range(threads)]
         with threadpool_limits(1, user_api="blas"):
             for worker in workers:
