@@ -136,7 +136,7 @@ def prepare(card: DatasetCard, data_dir: Path, progress: Progress, force: bool =
         if dataset is None:
             if force:
                 shutil.rmtree(folder, ignore_errors=True)
-                for source in card.sources():
+                for source in (*card.sources(), *([card.truth] if card.truth else [])):
                     discard(source, folder.parent)
                 if card.recipe:
                     discard_recipe(card.recipe, folder.parent)

@@ -21,6 +21,7 @@ from benchmarks.errors import UserError
 from benchmarks.groundtruth.cache import GroundTruth, depth_for, read_truth, truth_key, write_truth
 from benchmarks.groundtruth.distances import exact_distances
 from benchmarks.groundtruth.exact import exact_neighbors
+from benchmarks.groundtruth.rows import as_rows
 from benchmarks.metrics.hits import TIE_TOLERANCE
 from benchmarks.progress import Progress
 
@@ -163,10 +164,10 @@ def _shape_problems(supplied: Supplied, n: int, nq: int, k: int) -> Iterator[str
 
 def _sample_problems(supplied, base, queries, distance, threads, progress) -> Iterator[str]:
     chosen = np.sort(np.random.default_rng(SEED).permutation(queries.rows)[:SAMPLE])
-    vectors, rows = base.open(), queries.open()[chosen]
+    rows = queries.open()[chosen]
     with progress.task(f"recomputing {len(chosen)} rows of {supplied.path.name}", None) as task:
-        exact = exact_neighbors(vectors, rows, distance, supplied.width, threads=threads, progress=task.update)
-    near = exact_distances(vectors, rows, supplied.neighbors[chosen], distance)
+        exact = exact_neighbors(base, rows, distance, supplied.width, threads=threads, progress=task.update)
+    near = exact_distances(base, rows, supplied.neighbors[chosen], distance)
     last = exact.distances[:, -1:]
     wrong = (near > last + TIE_TOLERANCE * np.abs(last)).any(axis=1)
     if wrong.any():
@@ -246,7 +247,7 @@ def supplied_truth(
         return f"{len(unclear)} of its {dataset.nq} lists end within a tie with rank {depth // 2}"
     if len(unclear):
         rows = dataset.queries.open()[unclear]
-        exact = exact_neighbors(dataset.base.open(), rows, dataset.distance, depth, threads=threads)
+        exact = exact_neighbors(dataset.base, rows, dataset.distance, depth, threads=threads)
         neighbors[unclear], distances[unclear] = exact.neighbors, exact.distances
     dataset.require_unchanged()
     write_truth(target, neighbors, distances, {**facts, "supplied_sha256": digest, "computed": len(unclear)})
@@ -255,7 +256,7 @@ def supplied_truth(
 
 def _ranked(supplied: Supplied, dataset: Dataset, depth: int, threads: int, progress: Progress):
     """Ids int32 and exact distances, (nq, depth), by (distance, id)."""
-    base, queries = dataset.base.open(), dataset.queries.open()
+    base, queries = as_rows(dataset.base), dataset.queries.open()
     neighbors, distances = np.empty((dataset.nq, depth), np.int32), np.empty((dataset.nq, depth))
     with progress.task(f"ranking the supplied neighbours of {dataset.name}", dataset.nq) as task:
         for start in range(0, dataset.nq, 4096):

@@ -9,7 +9,7 @@ import numpy as np
 
 from benchmarks.groundtruth.search import State
 
-FORMAT = 1  # to be raised when the bounds or the meaning of an array of `State` change
+FORMAT = 2  # to be raised when the bounds or the meaning of an array of `State` change
 ARRAYS = ("best", "ids", "dropped", "largest", "done")
 
 

@@ -147,7 +147,7 @@ def _nearest(sample: np.ndarray, queries: Rows, distance: str, threads: int) -> 
 def _contrast(sample: np.ndarray, queries: Rows, distance: str, distances: np.ndarray) -> np.ndarray:
     if distance == "ip":
         return np.full(len(queries), np.nan)
-    some = np.random.default_rng(SEED).permutation(sample)[:MEAN_ROWS].astype(np.float64)
+    some = sample[np.random.default_rng(SEED).permutation(len(sample))[:MEAN_ROWS]].astype(np.float64)
     some = _normalised(some) if distance == "cosine" else some
     middle = some.mean(axis=0)
     means = []

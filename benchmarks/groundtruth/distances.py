@@ -17,6 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
+from benchmarks.data.vectors import VectorFile
 from benchmarks.groundtruth.kernels import centred, gathered, normalised, norms
 from benchmarks.groundtruth.rows import Rows, as_rows
 
@@ -26,14 +27,14 @@ CENTRE_ROWS = 1000  # rows whose median is the centre
 
 
 def exact_distances(
-    base: np.ndarray | Rows, queries: np.ndarray, ids: np.ndarray, distance: str, *, threads: int = 1
+    base: np.ndarray | VectorFile | Rows, queries: np.ndarray, ids: np.ndarray, distance: str, *, threads: int = 1
 ) -> np.ndarray:
     """Return the distance of each query to the base rows that `ids` names for it.
 
-    base (n, d) and queries (nq, d) are float32, uint8 or int8 arrays or memory maps; ids (nq, k) are
-    integers in [-1, n). The result is float64 (nq, k), +inf where an id is -1. Each thread needs about
+    base (n, d) and queries (nq, d) are float32, uint8 or int8 arrays or memory maps, base may be a file; ids
+    (nq, k) are integers in [-1, n). The result is float64 (nq, k), +inf where an id is -1. Each thread needs about
     a megabyte (some rows, if a row is larger). Raises ValueError for an unknown distance, for shapes that
-    do not fit, and for an id outside [-1, n).
+    do not fit, and for an id outside [-1, n); UserError for a file that was cut short.
     """
     base, queries, ids = as_rows(base), np.asarray(queries), np.asarray(ids)
     check_distance(distance)

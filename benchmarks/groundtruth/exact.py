@@ -87,8 +87,8 @@ def exact_truths(
 ) -> dict[str, Truth]:
     """`exact_neighbors` for several distances in one pass over the base: they take turns on some rows at a time.
 
-    `resume` may fill in the state from which the search goes on; `save` is given it every `save_seconds` while nobody
-    else touches it. Both are called in the caller's thread.
+    `resume` may fill in the state from which the search goes on; `save` is given it every `save_seconds` and on Ctrl-C,
+    while nobody else touches it. Both are called in the caller's thread.
     """
     base, queries = as_rows(base), as_rows(queries)
     rows = range(len(base)) if rows is None else rows
@@ -104,7 +104,12 @@ def exact_truths(
         parts = state.parts()
         work.total = sum(len(part.rows) * (part.queries.stop - part.queries.start) for part in parts)
         search = Search(base, queries, scores, state, work.report)
-        work.run(search.do, parts, save and (lambda: _saved(state, save)), save_seconds)
+        try:
+            work.run(search.do, parts, save and (lambda: _saved(state, save)), save_seconds)
+        except KeyboardInterrupt:
+            if save is not None and state.done.any():
+                _saved(state, save)
+            raise
         settle = _Settle(base, queries, scores, state, depth, work)
         work.run(settle.rank, settle.slices())
         work.run(settle.scan, settle.unsettled())
@@ -216,7 +221,9 @@ class _Settle:
         near = exact_distances(self.base, queries, candidates, scores.distance)
         self.ids[item], self.near[item] = _merged(candidates[:, :0], near[:, :0], candidates, near, depth)
         self.cut[item] = scores.cut(queries, self.near[item][:, -1], self.state.largest[number])
-        self.unsure[item] = False if scores.exact else ~(self.state.dropped[item] < self.cut[item])
+        # Of exact scores no proof is needed, if there are enough.
+        proved = np.isfinite(self.near[item][:, -1]) if scores.exact else self.state.dropped[item] < self.cut[item]
+        self.unsure[item] = ~proved
         if scores.distance == "cosine":  # everything is at distance 1 from a zero query
             zero = ~queries.any(axis=1)
             self.ids[item][zero] = self.state.rows[:depth]

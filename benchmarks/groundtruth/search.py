@@ -1,12 +1,13 @@
 """The float32 pass: the best candidates of every query, and a bound on the scores of all other rows."""
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from threading import Lock
 from typing import NamedTuple
 
 import numpy as np
 
-from benchmarks.groundtruth.distances import Scores, spread
+from benchmarks.groundtruth.distances import Scores
 from benchmarks.groundtruth.kernels import merge_heaps, select
 from benchmarks.groundtruth.rows import Rows
 
@@ -75,7 +76,7 @@ class Search:
     ):
         """`report` is told how many products were formed; what it raises ends the part."""
         self.base, self.queries, self.scores, self.state, self.report = base, queries, scores, state, report
-        self.bound = _below(state.best[:, :, 0])  # as many scores as are kept are above it, in some part
+        self.bound = _below(state.best[:, :, 0])  # what is not above it is dropped
         self.lock, self.sampling = Lock(), Lock()
 
     def do(self, part: Part) -> None:
@@ -100,15 +101,24 @@ class Search:
             self.report(block.size)
         with state.lock:
             merge_heaps(state.best[own], state.ids[own], best, ids)
-            np.maximum(state.dropped[own], dropped, out=state.dropped[own])
+            # The merge drops candidates too, which may be above all that either side had dropped.
+            worst = state.best[own][:, 0]
+            state.dropped[own] = np.maximum.reduce([state.dropped[own], dropped, worst])
             state.largest[part.number] = np.maximum(state.largest[part.number], largest)
             state.done[part.at] = True
 
     def _sampled(self, scores: Scores, vectors: np.ndarray, factors: np.ndarray) -> np.ndarray:
-        """Float32 (q,): just below a score that as many rows of a sample reach as are kept; -inf if it has too few."""
+        """Float32 (q,): below a score that so many rows of a sample reach that more than are kept will of all.
+
+        Where that is wrong, once in millions of queries, nothing is proved and everything is scanned. -inf where the
+        sample is too small.
+        """
         bound = np.full(len(vectors), -np.inf, np.float32)
-        sample = spread(self.state.rows, min(SAMPLE_ROWS, -(-len(self.state.rows) // 8)))
-        drop = len(sample) - self.state.best.shape[2]
+        rows, keep = self.state.rows, self.state.best.shape[2]
+        size = min(SAMPLE_ROWS, -(-len(rows) // 8))
+        sample = np.unique(np.random.default_rng(0).integers(rows.start, rows.stop, size))
+        expected = keep * len(sample) / len(rows)
+        drop = len(sample) - math.ceil(min(keep, expected + 6 * math.sqrt(expected) + 8))
         if drop > 0:
             tile, terms, _ = scores.encode(self.base.take(sample))
             for start in range(0, len(vectors), BLOCK_QUERIES):

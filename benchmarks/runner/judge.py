@@ -34,9 +34,8 @@ def judge(ids: np.ndarray, dataset: Dataset, truth: GroundTruth, k: int, threads
     if ids.shape != (dataset.nq, k):
         raise ValueError(f"the answer has shape {ids.shape}, ({dataset.nq}, {k}) is needed")
     cleaned = clean_neighbors(ids, dataset.n)
-    distances = exact_distances(
-        dataset.base.open(), dataset.queries.open(), cleaned.neighbors, dataset.distance, threads=threads
-    )
+    queries = dataset.queries.open()
+    distances = exact_distances(dataset.base, queries, cleaned.neighbors, dataset.distance, threads=threads)
     top = min(k, dataset.n)
     exact, kth = truth.neighbors[:, :top], truth.distances[:, top - 1]
     ranks = rank_in_truth(cleaned.neighbors, exact)

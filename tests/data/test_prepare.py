@@ -4,7 +4,8 @@ import h5py
 import numpy as np
 import pytest
 
-from benchmarks.cards import DatasetCard
+from benchmarks.cards import DatasetCard, Source
+from benchmarks.data import fetch as fetching
 from benchmarks.data import prepare as module
 from benchmarks.data.prepare import cache_folder, prepare, resolve_dataset
 from benchmarks.paths import DATASETS
@@ -229,6 +230,19 @@ def test_another_card_of_the_project_is_prepared_again(ready, folder, checks, mo
     first, again = ready(queries={"held_out": 3}), ready(queries={"held_out": 4})
     assert first.base.path == again.base.path == folder / "cache" / "tiny" / "base.npy"
     assert again.nq == 4 and len(checks) == 4
+
+
+def test_force_forgets_a_download_of_ground_truth(ready, folder):
+    truth = Source(url="http://127.0.0.1:9/gt.ibin")
+    ready(truth=truth)
+    place = fetching._place(truth, folder / "cache")
+    place.mkdir(parents=True)
+    download = place / fetching._file_name(truth)
+    download.write_text("old")
+    ready(truth=truth)
+    assert download.exists()
+    ready(truth=truth, force=True)
+    assert not download.exists()
 
 
 def test_force_prepares_again(ready, checks):

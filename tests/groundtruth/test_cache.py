@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from benchmarks.groundtruth import cache
-from benchmarks.groundtruth.cache import depth_for, ground_truth, truth_key, write_truth
+from benchmarks.groundtruth.cache import depth_for, ground_truth, ground_truths, truth_key, write_truth
 from benchmarks.groundtruth.exact import exact_neighbors, exact_truths
 from benchmarks.progress import Progress
 
@@ -71,6 +71,20 @@ def test_a_second_time_it_is_read(truth_of, computed):
 def test_one_file_serves_every_k_of_its_depth(truth_of, computed):
     assert truth_of(1).path == truth_of(50).path != truth_of(60).path
     assert computed == [100, 120]
+
+
+def test_several_are_stored_as_if_they_were_computed_one_by_one(dataset, truth_of, computed, tmp_path):
+    distances, ks = ["l2", "ip", "cosine"], [10, 60, 70]
+    one = ground_truth(dataset, 60, tmp_path, 1, Progress())  # is not computed again
+    several = ground_truths(dataset, distances, ks, tmp_path, 1, Progress())
+    assert computed == [120, 140] and several["l2", 60].path == one.path
+    for (distance, k), truth in several.items():
+        data = dataset.model_copy(update={"distance": distance})
+        single = ground_truth(data, k, tmp_path / "other", 1, Progress())
+        for found in (truth, truth_of(k, data)):  # from memory, and from the file
+            assert found.key == single.key and found.neighbors.shape == (4, depth_for(k, 150))
+            np.testing.assert_array_equal(found.neighbors, single.neighbors)
+            np.testing.assert_array_equal(found.distances, single.distances)
 
 
 def test_the_key_follows_all_that_decides(make_dataset, dataset):

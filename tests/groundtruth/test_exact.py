@@ -9,7 +9,7 @@ from sklearn.neighbors import NearestNeighbors
 
 from benchmarks.groundtruth import exact, scan, search
 from benchmarks.groundtruth.distances import DISTANCES
-from benchmarks.groundtruth.exact import exact_neighbors
+from benchmarks.groundtruth.exact import exact_neighbors, exact_truths
 
 
 def brute_force(base, queries, distance, depth):
@@ -218,6 +218,43 @@ def test_threads_and_slices_change_nothing(distance, monkeypatch):
     three = exact_neighbors(base, queries, distance, 30, threads=3)
     np.testing.assert_array_equal(three.neighbors, one.neighbors)
     np.testing.assert_array_equal(three.distances, one.distances)
+
+
+@pytest.mark.parametrize("name", ["random", "uint8", "duplicates", "near copies", "zero vectors", "many parts"])
+@pytest.mark.parametrize("threads", [1, 2])
+def test_several_truths_from_one_pass_are_the_single_ones(name, threads, monkeypatch):
+    if name == "many parts":
+        for limit, value in (("PART_WORK", 1), ("PART_BYTES", 1), ("LEAST_ROWS", 700), ("TILE_ROWS", 350)):
+            monkeypatch.setattr(search, limit, value)
+        base, queries = normal(94, 4000, 12), normal(95, 150, 12)
+    else:
+        base, queries = (EASY | HARD)[name]()
+    truths = exact_truths(base, queries, DISTANCES, 60, threads=threads)
+    assert list(truths) == list(DISTANCES)
+    for distance, truth in truths.items():
+        for depth in (1, 25, 60):
+            single = exact_neighbors(base, queries, distance, depth)
+            np.testing.assert_array_equal(truth.neighbors[:, :depth], single.neighbors)
+            np.testing.assert_array_equal(truth.distances[:, :depth], single.distances)
+
+
+@pytest.mark.parametrize("distance", DISTANCES)
+def test_candidates_that_a_merge_of_parts_drops_are_not_forgotten(distance, monkeypatch):
+    for name, value in (("PART_WORK", 1), ("LEAST_ROWS", 64), ("TILE_ROWS", 64)):
+        monkeypatch.setattr(search, name, value)
+    for seed in range(10):
+        base, rng = normal(seed, 256, 8), np.random.default_rng(seed)
+        twins = rng.permutation(256)[:90]  # more of them than one part keeps, in every part
+        base[twins] = np.nextafter(base[3], np.where(rng.random((90, 8)) < 0.5, -9, 9).astype(np.float32))
+        check(base, base[3] + normal(seed + 100, 4, 8, scale=0.5), distance, 3)
+
+
+@pytest.mark.parametrize("distance", DISTANCES)
+@pytest.mark.parametrize("dtype", ["float32", "uint8"])
+def test_a_sample_that_misleads_costs_time_alone(distance, dtype, monkeypatch):
+    monkeypatch.setattr(search.Search, "_sampled", lambda self, scores, vectors, factors: np.float32(1e30))
+    base, queries = (integers(seed, 0, 9, (rows, 5), dtype) for seed, rows in ((92, 3000), (93, 20)))
+    assert check(base, queries, distance, 40).widened == 20
 
 
 def test_scikit_learn_finds_the_same():
