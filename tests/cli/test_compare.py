@@ -1,12 +1,16 @@
 """`python -m benchmarks compare`: what it prints and writes, and what a gate makes of real shapes of results."""
 
 import json
+import os
 import shlex
+import subprocess
 import sys
 import xml.etree.ElementTree as xml
+from pathlib import Path
 
 import numpy as np
 import pytest
+import yaml
 
 from benchmarks.cli import compare as verb
 from benchmarks.paths import ROOT
@@ -181,6 +185,37 @@ def test_bad_input_is_one_line(sides, options, part):
 def test_the_committed_baseline_can_be_read_and_its_gate_applies():
     done = call(verb.main, "ci", "ci", "--gate", ROOT / "configs" / "gates" / "ci.yml")
     assert done.code == 0 and "gate: pass" in done.out and "faiss-hnsw" in done.out and "faiss-ivfflat" in done.out
+
+
+@pytest.mark.parametrize(
+    "hits, n, inconclusive, code, found",
+    [
+        (crossover, N, "fail", 0, "pass"),
+        (lambda n: with_hidden_tail(crossover(n)), N, "pass", 1, "fail"),
+        (crossover, 100, "fail", 3, "inconclusive"),
+        (crossover, 100, "pass", 0, "inconclusive"),
+    ],
+)
+def test_the_script_of_the_action(sides, tmp_path, hits, n, inconclusive, code, found):
+    make_result(sides[0], hits=crossover(n))
+    make_result(sides[1], hits=hits(n))
+    (tmp_path / "gate.yml").write_text("rules: [{metric: robustness-0.1@10, max_drop: 0.002}]")
+    (tmp_path / ".venv").symlink_to(Path(sys.prefix))
+    (tmp_path / "benchmarks").symlink_to(ROOT / "benchmarks")
+    (step,) = yaml.safe_load((ROOT / ".github/actions/regression/action.yml").read_text())["runs"]["steps"]
+    inputs = {"BASE": sides[0].folder, "NEW": sides[1].folder, "GATE": "gate.yml", "INCONCLUSIVE": inconclusive}
+    inputs |= {"CONFIRM": "", "BASE_COMMAND": "", "NEW_COMMAND": "", "RUNNER_TEMP": tmp_path}
+    assert set(step["env"]) <= set(inputs)
+    inputs |= {"GITHUB_STEP_SUMMARY": tmp_path / "summary", "GITHUB_OUTPUT": tmp_path / "output"}
+    done = subprocess.run(
+        ["bash", "-e", "-o", "pipefail", "-c", step["run"]],
+        cwd=tmp_path,
+        env={**os.environ, **{name: str(value) for name, value in inputs.items()}},
+        capture_output=True,
+    )
+    assert done.returncode == code, done.stderr
+    assert (tmp_path / "output").read_text() == f"outcome={found}\n"
+    assert found in (tmp_path / "summary").read_text() and (tmp_path / "regression.xml").exists()
 
 
 def test_unknown_sources_are_one_line(tmp_path):
