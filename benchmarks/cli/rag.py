@@ -14,35 +14,40 @@ from rich.table import Table
 from benchmarks.analysis.select import average_recall, require_alike, require_ok
 from benchmarks.cli.common import Parser, add_data_dir, folder, guarded, make_console, positive, warn
 from benchmarks.cli.selection import add_selection, select
-from benchmarks.data.corpus import Corpus, load_corpus
+from benchmarks.data.corpus import load_corpus
 from benchmarks.data.prepare import prepare, resolve_dataset
 from benchmarks.errors import UserError
 from benchmarks.files import write_whole
 from benchmarks.metrics.quality import parse_delta, robustness_of
 from benchmarks.progress import Progress
-from benchmarks.rag.answerers import NAMES, make_answerer
-from benchmarks.rag.chat import ChatJudge, estimate_tokens
+from benchmarks.rag.answerers import NAMES, Answerer, make_answerer
+from benchmarks.rag.chat import ChatJudge
 from benchmarks.rag.delta import FEWEST_POINTS, Analysis
 from benchmarks.rag.judges import JUDGES, MODEL, agreement
-from benchmarks.rag.memory import Memory, Prompt
+from benchmarks.rag.memory import Memory
 from benchmarks.rag.study import accuracy_of, analyse_points, by_recall, conduct, retrieved_of
-from benchmarks.rag.table import CONTROLS, EXACT, Verdicts, read_verdicts, write_verdicts
+from benchmarks.rag.table import CONTROLS, EXACT, FOLDER, Verdicts, read_verdicts, write_verdicts
 from benchmarks.results.schema import label
 from benchmarks.results.store import Result
 
-FOLDER = "rag"
 ASK_ABOVE = 1000  # prompts to a server, beyond which --yes is needed
+ANSWER_TOKENS = 20  # of one answer, about; for the estimate
 
 EPILOG = f"""examples:
   python -m benchmarks rag --dataset wiki-trivia                            offline, deterministic
+  python -m benchmarks rag --dataset reverse-dictionary --answerer title --judge same
   python -m benchmarks rag --dataset wiki-trivia --answerer openai --judge normalised,model --limit 500
   python -m benchmarks rag --dataset my-set --own answers.csv               your own application: query,point,correct
 
 What it needs are measured operating points (python run.py --dataset wiki-trivia …) of a data set with documents and
-questions. It writes results/<dataset>/{FOLDER}/<answerer>-<judge>.csv, which python plot.py --figure 12 and --figure delta draw.
+questions. It writes results/<dataset>/{FOLDER}/<answerer>-<judge>.csv, which python plot.py --figure 12 and --figure
+delta draw. What a server answered is kept in the data folder and not asked again. In a file of your own, `query` is the
+row of the query from 0 (or `question` its id), `point` the hash at the end of a result's file name, or exact, gold or
+empty.
 
 judges:
 """ + "\n".join(f"  {name:16}{' '.join(function.__doc__.split())}" for name, function in JUDGES.items())
+EPILOG += f"\n  {MODEL:16}Asks the model of ROBUST_ANN_CHAT_MODEL whether the answer agrees with the right ones.\n"
 
 
 def run(options) -> int:
@@ -53,55 +58,55 @@ def run(options) -> int:
     console = make_console()
     if options.own:
         by_hash = {result.identity.hash(): result for result in results}
-        ids = question_ids(options)
-        verdicts = {options.own.stem: read_verdicts(options.own, by_hash, results[0].record.nq, ids)}
+        own = read_verdicts(options.own, by_hash, results[0].record.nq, lambda: question_ids(options, results))
+        verdicts = {options.own.stem: own}
     else:
         verdicts = study(options, results, console)
     for name, each in verdicts.items():
         print_accuracies(console, name, results, each, options.delta)
-        print_analysis(console, analyse_points(results, each))
+        try:
+            print_analysis(console, analyse_points(results, each))
+        except UserError as error:
+            raise UserError(f"{options.own or name}: {error}") from None
     return 0
 
 
-def question_ids(options) -> dict[str, int]:
-    """Rows of the queries by the ids of their questions; empty where the data set has none, or is not here."""
-    try:
-        card = resolve_dataset(options.dataset) if options.dataset else None
-    except UserError:
-        return {}
-    if card is None or card.retrieval is None:
-        return {}
-    corpus = load_corpus(prepare(card, options.data_dir, Progress()))
-    return {text: row for row, text in enumerate(corpus.question_ids)}
+def question_ids(options, results: list[Result]) -> list[str]:
+    """Ids of the questions, by row of the queries."""
+    dataset = prepared(options, results)
+    return list(load_corpus(dataset).question_ids)
+
+
+def prepared(options, results: list[Result]):
+    """The data set, of which the results must be."""
+    card = resolve_dataset(options.dataset or results[0].identity.dataset)
+    dataset = prepare(card, options.data_dir, Progress())
+    require_same(results, dataset)
+    return dataset
 
 
 def study(options, results: list[Result], console: Console) -> dict[str, Verdicts]:
     """Ask, judge, and write a file for each judge."""
     answerer = make_answerer(options.answerer)
     model_judge = ChatJudge() if MODEL in options.judge else None
-    progress = Progress()
-    dataset = prepare(resolve_dataset(options.dataset or results[0].identity.dataset), options.data_dir, progress)
-    corpus = load_corpus(dataset)
-    require_same(results, dataset)
+    corpus = load_corpus(prepared(options, results))
     questions = chosen_questions(len(corpus.questions), options.limit, options.seed)
     retrieved = retrieved_of(results, corpus, results[0].identity.k)
+
+    def confirmed(asked: Answerer, prompts: int, tokens: int) -> None:
+        confirm(asked, prompts, tokens, options, console)
+
     with Memory(options.data_dir) as memory:
         done = conduct(
-            retrieved,
-            corpus,
-            questions,
-            options.judge,
-            answerer,
-            model_judge,
-            memory if options.answerer == "openai" or model_judge else None,
-            progress,
-            lambda new: confirm(new, options, console) if options.answerer == "openai" else None,
+            retrieved, corpus, questions, options.judge, answerer, model_judge, memory, Progress(), confirmed
         )
-    if done.failed:
-        reason = next(iter(done.failed.values()))
-        warn(f"{len(done.failed)} prompts had no usable answer ({reason}); their questions are left out, run again")
+    if done.reasons:
+        warn(
+            f"{len(done.reasons)} prompts had no usable answer ({done.reasons[0]}); their questions are left out, and "
+            "asked when you run it again"
+        )
     for name, verdicts in done.verdicts.items():
-        path = results[0].path.parent.parent / FOLDER / f"{options.answerer}-{name}.csv"
+        path = results[0].path.parent.parent / FOLDER / f"{answerer.name}-{name}.csv"
         write_verdicts(path, verdicts)
         facts = {
             "answerer": answerer.identity,
@@ -110,12 +115,15 @@ def study(options, results: list[Result], console: Console) -> dict[str, Verdict
             "queries_sha256": results[0].identity.queries_sha256,
             "k": results[0].identity.k,
             "questions": len(questions),
-            "without_answer": len(done.failed),
+            "without_answer": len(done.reasons),
             "points": sorted(result.identity.hash() for result in results),
             "gold": corpus.gold_kind,
         }
         write_whole(path.with_suffix(".json"), (json.dumps(facts, indent=1) + "\n").encode())
         print(path)
+    if corpus.gold_kind == "containing":
+        line = "gold documents are here those that contain an answer word for word, so an extract of one is right"
+        console.print(line, highlight=False, soft_wrap=True)
     print_agreement(console, done.verdicts)
     return done.verdicts
 
@@ -137,20 +145,25 @@ def chosen_questions(count: int, limit: int | None, seed: int) -> np.ndarray:
     return np.sort(np.random.default_rng(seed).choice(count, limit, replace=False))
 
 
-def confirm(new: list[Prompt], options, console: Console) -> None:
-    """Say what asking will take; more than a few prompts need --yes, or a yes at the terminal."""
-    tokens = sum(estimate_tokens(*prompt) for prompt in new)
+def confirm(answerer: Answerer, prompts: int, tokens: int, options, console: Console) -> None:
+    """Say what asking will take; more than a few prompts need --yes, or a yes at the terminal.
+
+    Raises:
+        UserError: that is not given.
+    """
     cost = ""
     if options.price_in is not None or options.price_out is not None:
-        most = (tokens * (options.price_in or 0) + len(new) * 50 * (options.price_out or 0)) / 1e6
+        most = (tokens * (options.price_in or 0) + prompts * ANSWER_TOKENS * (options.price_out or 0)) / 1e6
         cost = f", about {most:.2f} in the currency of the prices"
-    text = f"{len(new):,} new prompts, about {tokens:,} tokens{cost}"
-    console.print(text, highlight=False, soft_wrap=True, markup=False)
-    if len(new) <= ASK_ABOVE or options.yes:
+    text = (
+        f"{answerer.name}: {prompts:,} new prompts, about {tokens:,} tokens and {prompts * ANSWER_TOKENS:,} of answers"
+    )
+    console.print(text + cost, highlight=False, soft_wrap=True, markup=False)
+    if prompts <= ASK_ABOVE or options.yes:
         return
     if sys.stdin.isatty() and input("ask them? [y/N] ").strip().lower() in ("y", "yes"):
         return
-    raise UserError(f"{text}: say --yes to ask them, or --limit N to ask fewer questions")
+    raise UserError(f"{prompts:,} prompts are many: say --yes to ask them, or --limit N to ask fewer questions")
 
 
 def print_accuracies(console: Console, name: str, results: list[Result], verdicts: Verdicts, delta: str) -> None:
@@ -215,7 +228,7 @@ def print_analysis(console: Console, found: Analysis) -> None:
             f"with exact neighbours below, {change.above:.3f} from there on "
             f"(drop {change.drop:.3f} [{change.drop_low:.3f}, {change.drop_high:.3f}])"
         )
-        say(f"δ = {change.delta:g}: {said}" if change.clear else f"δ: cannot tell at this n; {said}")
+        say(f"δ = {change.delta:g}: {said}" if change.clear else f"δ: no clear break at this n; {said}")
     if not found.predictors:
         say("which metric foretells accuracy: cannot tell, there are fewer than 3 operating points")
         return
@@ -256,6 +269,8 @@ def print_agreement(console: Console, verdicts: dict[str, Verdicts]) -> None:
                 np.array([verdicts[name].of[point] for point in verdicts[first].of]).ravel() for name in (first, second)
             ]
             known = ~np.isnan(pairs).any(axis=0)
+            if not known.any():
+                continue
             same, kappa = agreement(*(each[known].astype(bool) for each in pairs))
             text = "" if kappa is None else f", Cohen's kappa {kappa:.3f}"
             line = f"judges {first} and {second} agree on {same:.1%} of {known.sum():,} answers{text}"
@@ -297,16 +312,16 @@ def main(argv: list[str] | None = None) -> None:
     """Entry point."""
     parser = Parser(
         prog="python -m benchmarks rag",
-        description="Let an answerer see the documents that each measured operating point returned; say how often it is\n"
-        "right, how that falls with the recall of the query, which δ follows, and which metric foretells it.",
+        description="Let an answerer see the documents that each measured operating point returned; say how often it\n"
+        "is right, how that falls with the recall of the query, which δ follows, and which metric foretells it.",
         epilog=EPILOG,
     )
     parser.add_argument(
         "--answerer",
         choices=NAMES,
         default="extractive",
-        help="extractive: the best passage, offline; openai: any server with OpenAI's protocol, by ROBUST_ANN_CHAT_URL, "
-        "_MODEL and _KEY (default: extractive)",
+        help="extractive: the best of the retrieved documents, offline; title: its title alone; openai: any server "
+        "with OpenAI's protocol, by ROBUST_ANN_CHAT_URL, _MODEL and _KEY (default: extractive)",
     )
     parser.add_argument(
         "--judge", type=judges, default=["normalised"], metavar="LIST", help="with commas (default: normalised)"

@@ -5,6 +5,7 @@ with all their points, since one hard query is hard at every point.
 """
 
 from dataclasses import dataclass
+from itertools import chain
 
 import numpy as np
 from scipy.stats import rankdata
@@ -125,13 +126,14 @@ class _Sums:
             at_level[1][place] += correct[row]
             at_level[2][place] += exact
         self.at_level = at_level
-        self.accuracy = correct.T
-        self.metrics = [hits.T / k, *((need <= hits.T).astype(np.float64) for need in range(1, k + 1))]
+        self.correct, self.hits, self.k = correct.T, hits.T, k
 
     def of(self, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Args: weights (b, nq). Returns: (b, 3, K + 1) sums by level; (b, 2 + K, points) accuracy and metrics."""
         levels = np.stack([weights @ part for part in self.at_level], axis=1)
-        shares = [weights @ part for part in (self.accuracy, *self.metrics)]
+        # Made anew each time: all at once they are K times as large as the hits.
+        reached = ((need <= self.hits).astype(np.float64) for need in range(1, self.k + 1))
+        shares = [weights @ part for part in chain((self.correct, self.hits / self.k), reached)]
         return levels, np.stack(shares, axis=1) / weights.sum(axis=1)[:, None, None]
 
 
@@ -204,8 +206,11 @@ def _change(observed: np.ndarray, resampled: np.ndarray, k: int) -> ChangePoint 
     if step == 0:
         return None
     steps, lows, highs = _steps(resampled)
-    low, high = np.quantile(steps[steps > 0] / k, [0.025, 0.975])
-    drop_low, drop_high = np.quantile(highs - lows, [0.025, 0.975])
+    there = steps > 0  # a sample of few queries may have none
+    if not there.any():
+        return None
+    low, high = np.quantile(steps[there] / k, [0.025, 0.975])
+    drop_low, drop_high = np.quantile((highs - lows)[there], [0.025, 0.975])
     return ChangePoint(
         delta=float(step / k),
         low=float(low),

@@ -37,14 +37,17 @@ class Memory:
     def __exit__(self, *exception):
         self._file.close()
 
-    def known(self, prompts: Sequence[Prompt], identity: str) -> dict[Prompt, str]:
-        """The answers that are there already."""
-        found = {}
-        for prompt in prompts:
+    def known(self, prompt: Prompt, identity: str) -> str | None:
+        """The answer, if it was given before.
+
+        Raises:
+            UserError: the file is damaged.
+        """
+        try:
             row = self._file.execute("SELECT answer FROM answers WHERE prompt = ?", (key(prompt, identity),)).fetchone()
-            if row:
-                found[prompt] = row[0]
-        return found
+        except sqlite3.Error as error:
+            raise UserError(f"{self._path}: cannot be read ({error}); move it away, or free some space") from None
+        return row[0] if row else None
 
     def keep(self, prompt: Prompt, identity: str, answer: str) -> None:
         """Write one answer down; it is on disk when this returns."""
@@ -66,48 +69,53 @@ def answer_all(
     answerer: Answerer,
     memory: Memory | None,
     progress: Progress,
-    confirm: Callable[[list[Prompt]], None] = lambda new: None,
+    confirm: Callable[[Answerer, int, int], None] = lambda answerer, prompts, tokens: None,
     what: str = "answering",
-) -> tuple[dict[Prompt, str], dict[Prompt, str]]:
-    """An answer to every distinct prompt: those that were given before from memory, the others asked for.
+) -> tuple[list[str | None], dict[int, str]]:
+    """An answer to every prompt: those that were given before from memory, the others asked for.
 
     A prompt without a usable answer does not end the others; several in a row do.
 
     Args:
-        prompts: may repeat.
+        prompts: may be made where they are asked for, so that they need no memory.
         answerer: whom to ask.
         memory: where answers are kept; None asks anew each time.
         progress: shown while it asks.
-        confirm: told of the prompts that are new before any is asked; raises to stop.
+        confirm: told of the answerer, and of number and tokens of the new prompts, before any is asked; raises to stop.
+        what: is done, for progress.
 
     Returns:
-        (answers, reasons of the prompts that have none).
+        (answers, None where there is none; the reasons of these by place).
 
     Raises:
         UserError: the answerer seems to be out of order; what was answered is kept.
     """
-    distinct = list(dict.fromkeys(prompts))
-    answers = memory.known(distinct, answerer.identity) if memory else {}
-    new = [prompt for prompt in distinct if prompt not in answers]
-    confirm(new)
-    failed: dict[Prompt, str] = {}
+    answers: list[str | None] = [None] * len(prompts)
+    failed: dict[int, str] = {}
+    if memory:
+        answers = [memory.known(prompt, answerer.identity) for prompt in prompts]
+    new = [place for place, answer in enumerate(answers) if answer is None]
+    if answerer.remote and new:
+        confirm(answerer, len(new), sum(answerer.count_tokens(*prompts[place]) for place in new))
 
-    def ask(prompt: Prompt) -> str | None:
+    def ask(place: int) -> str | None:
+        prompt = prompts[place]
         try:
-            return answerer.answer(*prompt)
+            answer = answerer.answer(*prompt)
         except UserError as error:
-            failed[prompt] = str(error)
+            failed[place] = str(error)
             return None
+        if memory:
+            memory.keep(prompt, answerer.identity, answer)
+        return answer
 
     in_a_row = 0
     with progress.task(what, len(new)) as task:
-        for done, (place, answer) in enumerate(in_threads(ask, new, answerer.threads), 1):
+        for done, (number, answer) in enumerate(in_threads(ask, new, answerer.threads), 1):
+            place = new[number]
+            answers[place] = answer
             in_a_row = in_a_row + 1 if answer is None else 0
             if in_a_row == MOST_IN_A_ROW:
-                raise UserError(f"{failed[new[place]]}; {in_a_row} questions in a row had no answer")
-            if answer is not None:
-                answers[new[place]] = answer
-                if memory:
-                    memory.keep(new[place], answerer.identity, answer)
+                raise UserError(f"{failed[place]}; {in_a_row} questions in a row had no answer")
             task.update(done)
     return answers, failed

@@ -5,12 +5,13 @@
     0,3f6c0a19be52d47c,0
 
 `point` is the hash in a result's file name, or the whole name; or a control: exact, gold or empty. `query` is the row
-of the query, or the id of the question. `correct` is 0 or 1. Other columns are left alone.
+of the query, from 0; a column `question` with the id of the question may stand in its place. `correct` is 0 or 1. Other
+columns are left alone.
 """
 
 import csv
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -23,6 +24,8 @@ from benchmarks.results.store import Result
 EXACT, GOLD, EMPTY = "exact", "gold", "empty"
 CONTROLS = (EMPTY, EXACT, GOLD)
 COLUMNS = ("query", "point", "correct")
+QUESTION = "question"  # instead of "query"
+FOLDER = "rag"  # beside the results of the data set
 
 
 @dataclass(frozen=True)
@@ -49,7 +52,11 @@ def write_verdicts(path: Path, verdicts: Verdicts) -> None:
 
 
 def read_verdicts(
-    path: Path, results: Mapping[str, Result], nq: int, question_ids: Mapping[str, int] | None = None
+    path: Path,
+    results: Mapping[str, Result],
+    nq: int,
+    question_ids: Callable[[], Sequence[str]] = tuple,
+    foreign: bool = False,
 ) -> Verdicts:
     """Read such a file.
 
@@ -57,46 +64,90 @@ def read_verdicts(
         path: a CSV with a header.
         results: by hash; what a point may be, besides the controls.
         nq: number of queries.
-        question_ids: rows of the queries by their ids, where they have any.
+        question_ids: gives the ids of the questions, by row; called where the file has the column `question`.
+        foreign: rows of points that are not among the results are passed over.
 
     Raises:
         UserError: names file, line and value of what is wrong.
     """
-    names = {result.path.name: hash_ for hash_, result in results.items()}
-    names |= {result.path.stem: hash_ for hash_, result in results.items()} | {hash_: hash_ for hash_ in results}
+    names = {name: name for name in CONTROLS}
+    for hash_, result in results.items():
+        names |= dict.fromkeys((result.path.name, result.path.stem, hash_), hash_)
     verdicts = Verdicts(nq)
     try:
         with path.open(newline="", encoding="utf-8-sig") as file:
-            reader = csv.DictReader(file)
-            missing = [name for name in COLUMNS if name not in (reader.fieldnames or ())]
+            lines = csv.reader(file, strict=True)
+            head = [name.strip() for name in next(lines, ())]
+            queries = "query" if "query" in head or QUESTION not in head else QUESTION
+            missing = [name for name in (queries, *COLUMNS[1:]) if name not in head]
             if missing:
                 raise UserError(f"{path}:1: has no column '{missing[0]}'; needed are {', '.join(COLUMNS)}")
-            for row in reader:
-                _take(row, f"{path}:{reader.line_num}", verdicts, names, question_ids or {})
+            rows = _numbers(nq) if queries == "query" else {name: row for row, name in enumerate(question_ids())}
+            places = [head.index(name) for name in (queries, *COLUMNS[1:])]
+            for line in lines:
+                if line:
+                    _take(line, places, f"{path}:{lines.line_num}", verdicts, names, rows, foreign)
     except UnicodeDecodeError:
         raise UserError(f"{path}: is no text in UTF-8") from None
     except csv.Error as error:
-        raise UserError(f"{path}: is no CSV ({error})") from None
+        raise UserError(f"{path}:{lines.line_num}: is no CSV ({error})") from None
     if not verdicts.of:
-        raise UserError(f"{path}: has no rows")
+        raise UserError(f"{path}: has no rows" + (" of the points that are selected" if foreign else ""))
     return verdicts
 
 
-def _take(row: dict, where: str, verdicts: Verdicts, names: Mapping[str, str], ids: Mapping[str, int]) -> None:
-    """One row into the verdicts."""
-    query, point, correct = ((row[name] or "").strip() for name in COLUMNS)
-    name = point if point in CONTROLS else names.get(Path(point).name)
+def _numbers(nq: int) -> dict[str, int]:
+    return {str(row): row for row in range(nq)}
+
+
+def _take(
+    line: list[str],
+    places: list[int],
+    where: str,
+    verdicts: Verdicts,
+    names: Mapping[str, str],
+    rows: Mapping[str, int],
+    foreign: bool,
+) -> None:
+    """One line into the verdicts."""
+    if len(line) <= max(places):
+        raise UserError(f"{where}: has {len(line)} columns, the first line has more")
+    query, point, correct = (line[place].strip() for place in places)
+    name = names.get(point) or names.get(Path(point).name)
+    if name is None and foreign:
+        return
     if name is None:
         raise UserError(
-            f"{where}: point '{point}' is none of the {len(set(names.values()))} results selected, nor exact, gold or "
-            "empty; a point is named by the hash at the end of its file name"
+            f"{where}: point '{point}' is none of the {len(set(names.values()) - set(CONTROLS))} results selected, nor "
+            f"{', '.join(CONTROLS)}; a point is named by the hash at the end of its file name"
         )
-    number = ids.get(query, int(query) if query.isdecimal() else -1)
-    if not 0 <= number < verdicts.nq:
-        raise UserError(f"{where}: query '{query}' is none of the {verdicts.nq} queries, which are numbered from 0")
+    if query not in rows:
+        named = f"which are numbered from 0 to {verdicts.nq - 1}" if "0" in rows else "by id"
+        raise UserError(f"{where}: query '{query}' is none of the {verdicts.nq} queries, {named}")
     if correct not in ("0", "1", "0.0", "1.0"):
         raise UserError(f"{where}: correct must be 0 or 1, not '{correct}'")
     column = verdicts.of.setdefault(name, np.full(verdicts.nq, np.nan))
-    if not np.isnan(column[number]):
+    if not np.isnan(column[rows[query]]):
         raise UserError(f"{where}: query {query} of point {point} is there twice")
-    column[number] = float(correct)
+    column[rows[query]] = float(correct)
+
+
+def find_verdicts(folder: Path, name: str | None) -> Path:
+    """The file of verdicts: of that path, or of that name beside the results in `folder`, or the only one there.
+
+    Raises:
+        UserError: there is none, or there are several; says what there is.
+    """
+    there = {path.stem: path for path in sorted((folder / FOLDER).glob("*.csv"))}
+    if name is not None and name in there:
+        return there[name]
+    if name is not None and Path(name).expanduser().is_file():
+        return Path(name).expanduser().resolve()
+    listing = ", ".join(there) or "none"
+    if name is not None:
+        raise UserError(f"there are no answers '{name}', nor a file of that path; there are: {listing}")
+    if not there:
+        raise UserError(f"no answers in {folder / FOLDER}; run: python -m benchmarks rag --dataset {folder.name}")
+    if len(there) > 1:
+        raise UserError(f"there are several files of answers; choose one with --answers: {listing}")
+    return next(iter(there.values()))
