@@ -221,7 +221,7 @@ def print_analysis(console: Console, found: Analysis) -> None:
     console.print(table)
     change = found.change
     if change is None:
-        say("δ: cannot tell; the queries are all of one recall")
+        say("δ: cannot tell; too few queries of different recall are right with their exact neighbours")
     else:
         said = (
             f"accuracy breaks at recall {change.delta:g} [{change.low:g}, {change.high:g}]: {change.below:.3f} of that "

@@ -25,7 +25,7 @@ ANSWER = (
 )
 JUDGE = (
     "You compare an answer to a question with references, which are right answers or passages that hold one. Reply "
-    "with the one word yes if the answer agrees with one of them, in whatever words, and with the one word no otherwise."
+    "with the one word yes if the answer agrees with one of them, in whatever words, else with the one word no."
 )
 
 

@@ -12,12 +12,14 @@ from scipy.stats import rankdata
 
 RESAMPLES, CHUNK = 1000, 50  # CHUNK × nq weights are in memory at a time
 MOST_SPREAD = 0.3  # of δ, between the ends of the change point's interval, that still names one
+MOST_LEVELS = 20  # beyond so large a K a level is a tenth
+FEWEST_RIGHT = 10  # answers that are right with the exact neighbours, which a level needs to count in the change point
 FEWEST_POINTS = 6  # operating points that a rank correlation needs to mean anything
 
 
 @dataclass(frozen=True)
 class Level:
-    """Queries that found `hits` of their K neighbours."""
+    """Queries that found `hits` of their K neighbours; of a large K, those from there to the next tenth."""
 
     hits: int
     recall: float
@@ -37,7 +39,7 @@ class ChangePoint:
     delta: float
     low: float
     high: float
-    below: float  # relative accuracy below δ
+    below: float  # relative accuracy below δ, the mean over the levels
     above: float  # and from δ on
     drop: float  # above - below
     drop_low: float
@@ -102,8 +104,8 @@ def analyse(hits: np.ndarray, correct: np.ndarray, exact: np.ndarray, k: int, se
         points=hits.shape[0],
         queries=hits.shape[1],
         k=k,
-        levels=_levels(hits, observed_levels, levels, k),
-        change=_change(observed_levels, levels, k),
+        levels=_levels(sums.level, observed_levels, levels, k),
+        change=_change(observed_levels, levels),
         predictors=_predictors(observed_points, points, k),
     )
 
@@ -119,9 +121,11 @@ class _Sums:
 
     def __init__(self, hits: np.ndarray, correct: np.ndarray, exact: np.ndarray, k: int):
         points, nq = hits.shape
-        at_level = np.zeros((3, nq, k + 1))  # pairs, right ones, those right with the exact neighbours
+        levels = k if k <= MOST_LEVELS else 10
+        self.level = hits * levels // k
+        at_level = np.zeros((3, nq, levels + 1))  # pairs, right ones, those right with the exact neighbours
         for row in range(points):
-            place = (np.arange(nq), hits[row])
+            place = (np.arange(nq), self.level[row])
             at_level[0][place] += 1
             at_level[1][place] += correct[row]
             at_level[2][place] += exact
@@ -129,7 +133,7 @@ class _Sums:
         self.correct, self.hits, self.k = correct.T, hits.T, k
 
     def of(self, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Args: weights (b, nq). Returns: (b, 3, K + 1) sums by level; (b, 2 + K, points) accuracy and metrics."""
+        """Args: weights (b, nq). Returns: (b, 3, levels) sums by level; (b, 2 + K, points) accuracy and metrics."""
         levels = np.stack([weights @ part for part in self.at_level], axis=1)
         # Made anew each time: all at once they are K times as large as the hits.
         reached = ((need <= self.hits).astype(np.float64) for need in range(1, self.k + 1))
@@ -138,7 +142,7 @@ class _Sums:
 
 
 def _relative(levels: np.ndarray) -> np.ndarray:
-    """(…, K + 1) of (…, 3, K + 1): right over right with the exact neighbours; NaN where that is nothing."""
+    """(…, levels) of (…, 3, levels): right over right with the exact neighbours; NaN where that is nothing."""
     right, reference = levels[..., 1, :], levels[..., 2, :]
     return np.divide(right, reference, out=np.full(right.shape, np.nan), where=reference > 0)
 
@@ -151,20 +155,20 @@ def _interval(values: np.ndarray) -> tuple[float | None, float | None]:
     return float(low), float(high)
 
 
-def _levels(hits: np.ndarray, observed: np.ndarray, resampled: np.ndarray, k: int) -> list[Level]:
+def _levels(level_of: np.ndarray, observed: np.ndarray, resampled: np.ndarray, k: int) -> list[Level]:
     relative, spread = _relative(observed), _relative(resampled)
-    found = []
-    for level in range(k + 1):
+    found, last = [], observed.shape[1] - 1
+    for level in range(last + 1):
         pairs, right, reference = observed[:, level]
         if pairs == 0:
             continue
         low, high = _interval(spread[:, level])
         found.append(
             Level(
-                hits=level,
-                recall=level / k,
+                hits=-(-level * k // last),
+                recall=level / last,
                 pairs=int(pairs),
-                queries=int((hits == level).any(axis=0).sum()),
+                queries=int((level_of == level).any(axis=0).sum()),
                 accuracy=float(right / pairs),
                 exact_accuracy=float(reference / pairs),
                 relative=None if np.isnan(relative[level]) else float(relative[level]),
@@ -175,44 +179,48 @@ def _levels(hits: np.ndarray, observed: np.ndarray, resampled: np.ndarray, k: in
     return found
 
 
-def _steps(levels: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _steps(levels: np.ndarray, counted: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """The best step of each sample.
 
-    Every level counts by its pairs that the exact neighbours answer. The step at s has one height for the levels below
-    s and one for the others; the best leaves the least squares, which is the most between the two heights.
+    The step at s has one height for the levels below s and one for the others; the best leaves the least squares.
+    Levels count alike, however many queries are at each: that depends on which points were measured, and δ must not.
 
     Args:
-        levels: float64 (b, 3, K + 1).
+        levels: float64 (b, 3, levels).
+        counted: bool (levels), which of them count.
 
     Returns:
         s (b), 0 where there is no step; heights below and above (b).
     """
-    right, reference = levels[:, 1, :], levels[:, 2, :]
-    below_right, below_weight = np.cumsum(right, axis=1)[:, :-1], np.cumsum(reference, axis=1)[:, :-1]
-    above_right = right.sum(axis=1, keepdims=True) - below_right
-    above_weight = reference.sum(axis=1, keepdims=True) - below_weight
-    both = (below_weight > 0) & (above_weight > 0)
-    below = np.divide(below_right, below_weight, out=np.zeros_like(below_right), where=both)
-    above = np.divide(above_right, above_weight, out=np.zeros_like(above_right), where=both)
-    between = np.where(both, below_weight * above_weight * np.square(above - below), -1.0)
+    relative = _relative(levels)
+    known = ~np.isnan(relative) & counted
+    relative = np.where(known, relative, 0.0)
+    below_sum, below_count = np.cumsum(relative, axis=1)[:, :-1], np.cumsum(known, axis=1)[:, :-1]
+    above_sum = relative.sum(axis=1, keepdims=True) - below_sum
+    above_count = known.sum(axis=1, keepdims=True) - below_count
+    both = (below_count > 0) & (above_count > 0)
+    below = np.divide(below_sum, below_count, out=np.zeros_like(below_sum), where=both)
+    above = np.divide(above_sum, above_count, out=np.zeros_like(above_sum), where=both)
+    between = np.where(both, below_count * above_count * np.square(above - below), -1.0)
     best = between.argmax(axis=1)
     rows = np.arange(len(best))
     step = np.where(between[rows, best] >= 0, best + 1, 0)
     return step, below[rows, best], above[rows, best]
 
 
-def _change(observed: np.ndarray, resampled: np.ndarray, k: int) -> ChangePoint | None:
-    (step,), (below,), (above,) = _steps(observed[None])
+def _change(observed: np.ndarray, resampled: np.ndarray) -> ChangePoint | None:
+    counted, last = observed[2] >= FEWEST_RIGHT, observed.shape[1] - 1
+    (step,), (below,), (above,) = _steps(observed[None], counted)
     if step == 0:
         return None
-    steps, lows, highs = _steps(resampled)
+    steps, lows, highs = _steps(resampled, counted)
     there = steps > 0  # a sample of few queries may have none
     if not there.any():
         return None
-    low, high = np.quantile(steps[there] / k, [0.025, 0.975])
+    low, high = np.quantile(steps[there] / last, [0.025, 0.975])
     drop_low, drop_high = np.quantile((highs - lows)[there], [0.025, 0.975])
     return ChangePoint(
-        delta=float(step / k),
+        delta=float(step / last),
         low=float(low),
         high=float(high),
         below=float(below),
