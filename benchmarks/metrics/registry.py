@@ -9,6 +9,7 @@ import pkgutil
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from typing import Literal
 
 import numpy as np
@@ -163,11 +164,16 @@ def metric(
 
 def definitions() -> list[Definition]:
     """Every metric of this package, whichever module it is in."""
+    _import_all()
+    return list(_DEFINITIONS.values())
+
+
+@cache
+def _import_all() -> None:
     import benchmarks.metrics as package
 
     for module in pkgutil.iter_modules(package.__path__):
         importlib.import_module(f"{package.__name__}.{module.name}")
-    return list(_DEFINITIONS.values())
 
 
 def _least_open_first(definition: Definition) -> int:

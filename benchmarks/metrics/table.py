@@ -3,9 +3,10 @@
 import json
 from collections.abc import Iterable
 
+import numpy as np
 import pandas as pd
 
-from benchmarks.metrics.registry import Metric, parse_metric
+from benchmarks.metrics.registry import Measured, Metric, parse_metric
 from benchmarks.results.store import Result
 
 DELTAS = ("0.1", "0.3", "0.5", "0.7", "0.9")
@@ -123,19 +124,13 @@ def points_table(results: Iterable[Result], metrics: Iterable[Metric | str]) -> 
     A metric that a point does not have is NaN.
     """
     metrics = [parse_metric(item) if isinstance(item, str) else item for item in metrics]
-    rows = []
+    rows, values = [], []
     for result in results:
-        row = point_row(result)
-        for item in metrics:
-            measured = item.compute(result)
-            row[item.name] = measured.value if measured else None
-            if item.definition.interval:
-                row[f"{item.name}_low"] = measured.low if measured else None
-                row[f"{item.name}_high"] = measured.high if measured else None
-        rows.append(row)
-    columns = [*POINT_COLUMNS, *(name for item in metrics for name in metric_columns(item))]
-    table = pd.DataFrame(rows, columns=columns)
-    table = table.astype({name: float for item in metrics for name in metric_columns(item)})
+        rows.append(point_row(result))
+        values.append([value for item in metrics for value in _cells(item, result)])
+    columns = [name for item in metrics for name in metric_columns(item)]
+    measured = pd.DataFrame(np.array(values, float).reshape(len(rows), len(columns)), columns=columns)
+    table = pd.concat([pd.DataFrame(rows, columns=[*POINT_COLUMNS]), measured], axis=1)
     table = table.astype({name: "Int64" for name in INTEGERS if table[name].isna().any()})
     return table.sort_values(
         ["dataset", "algorithm", "k", "mode"],
@@ -143,6 +138,12 @@ def points_table(results: Iterable[Result], metrics: Iterable[Metric | str]) -> 
         ignore_index=True,
         key=lambda column: column if column.name == "k" else column.map(str),
     )
+
+
+def _cells(metric: Metric, result: Result) -> tuple[float | None, ...]:
+    """What one metric fills its columns with."""
+    measured = metric.compute(result) or Measured(np.nan)
+    return (measured.value, measured.low, measured.high) if metric.definition.interval else (measured.value,)
 
 
 def metric_columns(metric: Metric) -> list[str]:

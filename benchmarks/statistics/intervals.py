@@ -53,7 +53,7 @@ def bootstrap_mean(values: np.ndarray, confidence: float = CONFIDENCE, seed: int
         return float(low), float(high)
     centred = values - mean
     squares = centred * centred
-    moments = [float(squares.mean()), float(squares @ centred / n), float(squares @ squares / n)]
+    moments = [float(centred @ centred) / n, float(squares @ centred) / n, float(squares @ squares) / n]
     if moments[0] <= 1e-30 * mean * mean:  # all alike, up to rounding
         return mean, mean
     low, high = _expand(mean, moments, n, confidence)
@@ -64,9 +64,8 @@ def _expand(mean: float, moments: list[float], n: int, confidence: float) -> tup
     """Quantiles of the mean of n values with these central moments, the second to the fourth."""
     variance, third, fourth = moments
     skewness, excess = third / variance**1.5 / n**0.5, (fourth / variance**2 - 3) / n
-    ends = []
-    for end in ((1 - confidence) / 2, (1 + confidence) / 2):
-        z = NormalDist().inv_cdf(end)
+    ends, tail = [], NormalDist().inv_cdf((1 + confidence) / 2)
+    for z in (-tail, tail):
         bent = z + skewness * (z**2 - 1) / 6 + excess * (z**3 - 3 * z) / 24 - skewness**2 * (2 * z**3 - 5 * z) / 36
         ends.append(mean + bent * (variance / n) ** 0.5)
     return ends[0], ends[1]
