@@ -75,7 +75,7 @@ def grids_for(algorithm: Algorithm, sweep: Sweep) -> tuple[list[Grid], str]:
     return [algorithm.offer.smoke], "smoke sweep of its card"
 
 
-def parse_override(text: str) -> tuple[str, str, list]:
+def parse_override(text: str, option: str = "--set") -> tuple[str, str, list]:
     """`faiss-hnsw.efSearch=16,32` → (algorithm, parameter, values); values are read as YAML scalars.
 
     Raises:
@@ -84,11 +84,13 @@ def parse_override(text: str) -> tuple[str, str, list]:
     target, equals, values = text.partition("=")
     algorithm, dot, parameter = target.rpartition(".")
     if not (equals and dot and algorithm and parameter and values):
-        raise UserError(f"--set {text}: the form is algorithm.parameter=value,value such as faiss-hnsw.efSearch=16,32")
+        raise UserError(
+            f"{option} {text}: the form is algorithm.parameter=value,value such as faiss-hnsw.efSearch=16,32"
+        )
     try:
         return algorithm, parameter, [yaml.safe_load(value) for value in values.split(",")]
     except (yaml.YAMLError, ValueError, LookupError, AttributeError):
-        raise UserError(f"--set {text}: the values cannot be read") from None
+        raise UserError(f"{option} {text}: the values cannot be read") from None
 
 
 def apply_overrides(algorithm: Algorithm, grids: list[Grid], overrides: list[tuple[str, str, list]]) -> list[Grid]:

@@ -107,6 +107,30 @@ def choose(
     return chosen
 
 
+def with_values(results: Iterable[Result], wanted: Iterable[tuple[str, str, list]]) -> list[Result]:
+    """Results without those of an algorithm that have another value of a parameter than is wanted of it.
+
+    `wanted` are algorithms, parameters and values, as `benchmarks.sweeps.parse_override` reads them.
+
+    Raises:
+        UserError: no result has a value that is wanted; says which there are.
+    """
+    left = list(results)
+    for algorithm, parameter, values in wanted:
+        own = [result for result in left if result.identity.algorithm == algorithm]
+        of = {id(result): {**result.identity.build_params, **result.identity.search_params} for result in own}
+        kept = [result for result in own if of[id(result)].get(parameter) in values]
+        if own and not kept:
+            there = {str(params[parameter]) for params in of.values() if parameter in params}
+            raise UserError(
+                f"no results of {algorithm} have {parameter} = {', '.join(map(str, values))}; there are: "
+                + (", ".join(sorted(there)) or f"none with a parameter {parameter}")
+            )
+        dropped = {id(result) for result in own} - {id(result) for result in kept}
+        left = [result for result in left if id(result) not in dropped]
+    return left
+
+
 def of_newest_code(results: Iterable[Result]) -> tuple[list[Result], list[Result]]:
     """Split into what each algorithm's newest code measured, and what older code did.
 

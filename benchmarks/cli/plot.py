@@ -4,6 +4,7 @@ import argparse
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from rich import box
@@ -12,7 +13,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from benchmarks.analysis.equal import TOLERANCE, Matches, match
-from benchmarks.analysis.select import choose, of_newest_code, require_alike
+from benchmarks.analysis.select import choose, of_newest_code, require_alike, with_values
 from benchmarks.cli.common import Parser, add_results_dir, guarded, positive, warn
 from benchmarks.cli.selection import dataset_of, ks_of
 from benchmarks.figures import presets
@@ -30,6 +31,7 @@ from benchmarks.metrics.registry import Measured, Metric, definitions, parse_met
 from benchmarks.metrics.table import DELTAS
 from benchmarks.results.schema import label
 from benchmarks.results.store import Result, Store
+from benchmarks.sweeps import parse_override
 
 CURVE_METRICS = ("recall", *(f"robustness-{delta}" for delta in DELTAS))
 ROWS = 40  # of the table that is printed; a figure of more is not read point by point
@@ -113,6 +115,13 @@ def parser() -> argparse.ArgumentParser:
         f"marked so (default: {TOLERANCE})",
     )
     parser.add_argument("--algorithm", action="append", default=[], metavar="NAME", help="only this one; repeatable")
+    parser.add_argument(
+        "--only",
+        action="append",
+        default=[],
+        metavar="ALGORITHM.PARAM=V,V",
+        help="of this algorithm only points with one of these values, such as faiss-hnsw.M=16; repeatable",
+    )
     parser.add_argument(
         "--k", action="append", type=positive, help="only points of K neighbours; repeatable for curves"
     )
@@ -237,6 +246,7 @@ def selection(
         distance=args.distance,
         data=args.data,
     )
+    selected = with_values(selected, map(partial(parse_override, option="--only"), args.only))
     presets.require_variety(preset, selected, advice)
     if not args.mix:
         selected, old = of_newest_code(selected)

@@ -10,6 +10,7 @@ from benchmarks.analysis.select import (
     of_newest_code,
     require_alike,
     varying,
+    with_values,
 )
 from benchmarks.errors import UserError
 from benchmarks.results.store import Store
@@ -164,3 +165,23 @@ def test_failures_name_points_and_reasons(store):
 def test_varying():
     assert varying([{"M": 8, "ef": 1}, {"M": 8, "ef": 2, "heuristic": True}]) == ["ef", "heuristic"]
     assert varying([{"M": 8}]) == varying([]) == []
+
+
+def test_only_some_values_of_a_parameter(store):
+    for m in (8, 16):
+        for ef in (10, 20):
+            make_result(store, algorithm="a", build={"M": m}, search={"ef": ef})
+    make_result(store, algorithm="b", build={"M": 32})
+    every = list(store.results())
+    assert with_values(every, []) == every
+    assert len(with_values(every, [("a", "M", [16])])) == 3
+    assert len(with_values(every, [("a", "M", [16]), ("a", "ef", [10, 20])])) == 3
+    assert {each.identity.label() for each in with_values(every, [("a", "M", [8, 64]), ("a", "ef", [20])])} == {
+        "M=8,ef=20",
+        "M=32",
+    }
+    assert with_values(every, [("c", "M", [1])]) == every
+    with pytest.raises(UserError, match="no results of a have M = 9; there are: 16, 8"):
+        with_values(every, [("a", "M", [9])])
+    with pytest.raises(UserError, match="there are: none with a parameter R"):
+        with_values(every, [("a", "R", [9])])

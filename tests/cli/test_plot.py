@@ -348,3 +348,16 @@ def test_the_papers_data_set_is_taken_where_it_was_measured(study, tmp_path, cap
     assert "choose one with --dataset" in refused_by(study, tmp_path, capsys, "--figure", "6")
     table = drawn_by(study, tmp_path, capsys, "--figure", "8")[3]
     assert set(table.dataset) == {"deep-10M"}
+
+
+def test_only_some_values_of_a_parameter(plot, store, tmp_path):
+    make_result(store, algorithm="faiss-hnsw", build={"M": 16}, search={"efSearch": 10}, hits=graph_hits(0.9, 200))
+    code, _, err = plot("--metric", "robustness-0.1", "--only", "faiss-hnsw.M=16")
+    assert code == 0, err
+    table = pd.read_csv(tmp_path / "figure.csv")
+    assert (table["algorithm"] == "faiss-hnsw").sum() == 1 and (table["algorithm"] == "faiss-ivfflat").sum() == 3
+    assert plot("--only", "faiss-hnsw.M=99")[::2] == (
+        2,
+        "error: no results of faiss-hnsw have M = 99; there are: 16, 8\n",
+    )
+    assert plot("--only", "M=8")[2].startswith("error: --only M=8: the form is algorithm.parameter=value")
