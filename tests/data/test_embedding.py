@@ -386,3 +386,29 @@ def test_a_model_of_sentence_transformers(tmp_path, monkeypatch, refusal):
     assert calls == ["some/model", (64, 8, True)]
     other = make_encoder(card.model_copy(update={"model": "none"}), tmp_path, Progress())
     assert "cannot be loaded (none is not a local folder)" in refusal(embed, ["a"], other, "x", tmp_path, Progress())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["minilm", "minilm-static"])
+def test_the_packaged_encoders(name, tmp_path_factory):
+    """The real model: what means the same is near, company does not matter, and twice is once, to the bit."""
+    folder = tmp_path_factory.getbasetemp() / "models"  # one download for both
+    pairs = [
+        ("What is the capital of France?", "Paris is the capital and largest city of France."),
+        ("Who painted the Mona Lisa?", "The Mona Lisa is a portrait that Leonardo da Vinci painted."),
+        ("How do vaccines work?", "Vaccines train the immune system to recognise a pathogen."),
+        ("When did the Titanic sink?", "The ship Titanic sank in April 1912 after it hit an iceberg."),
+    ]
+    encoder = make_encoder(Encoder(name=name), folder, Progress())
+    encoder.load()
+    questions = encoder.encode([question for question, _ in pairs], "questions")
+    answers = encoder.encode([answer for _, answer in pairs], "documents")
+    scores = questions @ answers.T
+    assert scores.argmax(axis=1).tolist() == [0, 1, 2, 3] and (np.diag(scores) > 0.4).all()
+    np.testing.assert_allclose(np.linalg.norm(questions, axis=1), 1, rtol=1e-5)
+    for place, (question, _) in enumerate(pairs):
+        np.testing.assert_array_equal(encoder.encode([question], "questions")[0], questions[place])
+    short = make_encoder(Encoder(name=name, max_tokens=4), folder, Progress())
+    assert short.identity != encoder.identity
+    one, other = short.encode(["one two three four five six", "one two three four nine ten"], "questions")
+    np.testing.assert_array_equal(one, other)  # what is cut off does not count
