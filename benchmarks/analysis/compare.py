@@ -238,11 +238,14 @@ def difference(pair: Pair, metric: Metric, confidence: float = CONFIDENCE) -> Di
     if any(values is None for side in sides for values in side):
         return None
     base, new = (np.stack(side) for side in sides)
-    if len(base) > 1:
-        return compare_builds(base, new, confidence)
-    if metric.definition.share:
-        return compare_shares(base[0] > 0.5, new[0] > 0.5, confidence)
-    return compare_means(base[0], new[0], confidence)
+    try:
+        if len(base) > 1:
+            return compare_builds(base, new, confidence)
+        if metric.definition.share:
+            return compare_shares(base[0] > 0.5, new[0] > 0.5, confidence)
+        return compare_means(base[0], new[0], confidence)
+    except ValueError as error:
+        raise UserError(f"{pair.name}: {metric.name} cannot be compared: {error}; leave it out") from None
 
 
 def _builds(pair: Pair) -> tuple[Sequence[Result], Sequence[Result]]:
