@@ -33,6 +33,7 @@ DEFAULT_METRICS = (  # every definition, with the arguments that are asked for m
     "within-0.1",
     "judged-precision",
     "judged-ndcg",
+    "accuracy-extractive-normalised",
     "qps",
     "qps-best",
     "latency-p50",

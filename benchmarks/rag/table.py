@@ -53,25 +53,23 @@ def write_verdicts(path: Path, verdicts: Verdicts) -> None:
 
 def read_verdicts(
     path: Path,
-    results: Mapping[str, Result],
+    results: Mapping[str, Result] | None,
     nq: int,
     question_ids: Callable[[], Sequence[str]] = tuple,
-    foreign: bool = False,
 ) -> Verdicts:
     """Read such a file.
 
     Args:
         path: a CSV with a header.
-        results: by hash; what a point may be, besides the controls.
+        results: by hash; what a point may be, besides the controls. None takes whatever a point is called.
         nq: number of queries.
         question_ids: gives the ids of the questions, by row; called where the file has the column `question`.
-        foreign: rows of points that are not among the results are passed over.
 
     Raises:
         UserError: names file, line and value of what is wrong.
     """
-    names = {name: name for name in CONTROLS}
-    for hash_, result in results.items():
+    names = None if results is None else {name: name for name in CONTROLS}
+    for hash_, result in (results or {}).items():
         names |= dict.fromkeys((result.path.name, result.path.stem, hash_), hash_)
     verdicts = Verdicts(nq)
     try:
@@ -86,13 +84,13 @@ def read_verdicts(
             places = [head.index(name) for name in (queries, *COLUMNS[1:])]
             for line in lines:
                 if line:
-                    _take(line, places, f"{path}:{lines.line_num}", verdicts, names, rows, foreign)
+                    _take(line, places, f"{path}:{lines.line_num}", verdicts, names, rows)
     except UnicodeDecodeError:
         raise UserError(f"{path}: is no text in UTF-8") from None
     except csv.Error as error:
         raise UserError(f"{path}:{lines.line_num}: is no CSV ({error})") from None
     if not verdicts.of:
-        raise UserError(f"{path}: has no rows" + (" of the points that are selected" if foreign else ""))
+        raise UserError(f"{path}: has no rows")
     return verdicts
 
 
@@ -105,17 +103,14 @@ def _take(
     places: list[int],
     where: str,
     verdicts: Verdicts,
-    names: Mapping[str, str],
+    names: Mapping[str, str] | None,
     rows: Mapping[str, int],
-    foreign: bool,
 ) -> None:
     """One line into the verdicts."""
     if len(line) <= max(places):
         raise UserError(f"{where}: has {len(line)} columns, the first line has more")
     query, point, correct = (line[place].strip() for place in places)
-    name = names.get(point) or names.get(Path(point).name)
-    if name is None and foreign:
-        return
+    name = point if names is None else names.get(point) or names.get(Path(point).name)
     if name is None:
         raise UserError(
             f"{where}: point '{point}' is none of the {len(set(names.values()) - set(CONTROLS))} results selected, nor "
@@ -130,24 +125,3 @@ def _take(
     if not np.isnan(column[rows[query]]):
         raise UserError(f"{where}: query {query} of point {point} is there twice")
     column[rows[query]] = float(correct)
-
-
-def find_verdicts(folder: Path, name: str | None) -> Path:
-    """The file of verdicts: of that path, or of that name beside the results in `folder`, or the only one there.
-
-    Raises:
-        UserError: there is none, or there are several; says what there is.
-    """
-    there = {path.stem: path for path in sorted((folder / FOLDER).glob("*.csv"))}
-    if name is not None and name in there:
-        return there[name]
-    if name is not None and Path(name).expanduser().is_file():
-        return Path(name).expanduser().resolve()
-    listing = ", ".join(there) or "none"
-    if name is not None:
-        raise UserError(f"there are no answers '{name}', nor a file of that path; there are: {listing}")
-    if not there:
-        raise UserError(f"no answers in {folder / FOLDER}; run: python -m benchmarks rag --dataset {folder.name}")
-    if len(there) > 1:
-        raise UserError(f"there are several files of answers; choose one with --answers: {listing}")
-    return next(iter(there.values()))

@@ -6,11 +6,13 @@ import pytest
 from benchmarks.metrics import registry
 from benchmarks.metrics.registry import Measured, definitions, metric, parse_metric
 from benchmarks.metrics.table import DEFAULT_METRICS
+from benchmarks.rag.table import Verdicts, write_verdicts
 from benchmarks.results.relevance import write_relevance
 from benchmarks.results.store import Store
 from tests.factories import make_result
 
 EXAMPLES = {"delta": "0.3", "percentile": "99.9", "nearest": "3", "epsilon": "0.1", "percent": "95"}
+EXAMPLES |= {"answers": "extractive-normalised"}
 DEFINITIONS = definitions()
 
 
@@ -63,6 +65,10 @@ def full(tmp_path_factory):
     result = make_result(store, hits=[0, 3, 7, 10, 9, 9], hits_tied=[1, 3, 8, 10, 9, 9], stats=stats)
     queries = np.repeat(np.arange(6), 3)
     write_relevance(result.path.parent.parent, result.identity.queries_sha256, queries, [0, 2, 50] * 6, [1, 2, 1] * 6)
+    right = np.array([0, 1, 1, 0, 0, 1])
+    write_verdicts(
+        result.path.parent.parent / "rag" / "extractive-normalised.csv", Verdicts(6, {result.identity.hash(): right})
+    )
     return {"batch": result, "single": make_result(store, mode="single", search={"ef": 1}, hits=[0, 3, 7, 10, 9, 9])}
 
 

@@ -89,7 +89,7 @@ def test_at_k_is_nan_for_other_ks(store):
 
 def test_intervals_stand_where_a_metric_has_one(store):
     table = points_table([make_result(store, mode="single")], DEFAULT_METRICS)
-    unknown = {name for name in METRIC_COLUMNS if name.startswith(("judged", "distance_computations"))}
+    unknown = {name for name in METRIC_COLUMNS if name.startswith(("judged", "accuracy", "distance_computations"))}
     assert {"recall_low", "recall_high", "robustness-0.1_low", "qps_high"} <= set(table.columns)
     assert not {"latency-p50_low", "index_bytes_high", "qps-best_low"} & set(table.columns)
     assert table[[name for name in METRIC_COLUMNS if name not in unknown]].notna().all(axis=None)
