@@ -16,19 +16,25 @@ from benchmarks.analysis.equal import TOLERANCE, Matches, match
 from benchmarks.analysis.select import choose, of_newest_code, require_alike, with_values
 from benchmarks.cli.common import Parser, add_results_dir, guarded, positive, warn
 from benchmarks.cli.selection import dataset_of, ks_of
+from benchmarks.errors import UserError
 from benchmarks.figures import presets
 from benchmarks.figures.axes import short
 from benchmarks.figures.curve import draw_curve
+from benchmarks.figures.delta import draw_delta
 from benchmarks.figures.deviation import draw_deviation
 from benchmarks.figures.distribution import draw_distribution
 from benchmarks.figures.drawing import Drawing, write
 from benchmarks.figures.files import formats_of, paths_of
 from benchmarks.figures.panels import Panel, Point, measure, metrics_of, shows_speed
 from benchmarks.figures.presets import Preset, find_figure, panels_of
+from benchmarks.figures.rag import draw_answers
 from benchmarks.figures.theme import Style, styles
 from benchmarks.figures.tradeoff import draw_tradeoff
+from benchmarks.metrics.accuracy import verdicts_of
 from benchmarks.metrics.registry import Measured, Metric, definitions, parse_metric
 from benchmarks.metrics.table import DELTAS
+from benchmarks.rag.study import analyse_points
+from benchmarks.rag.table import FOLDER, Verdicts
 from benchmarks.results.schema import label
 from benchmarks.results.store import Result, Store
 from benchmarks.sweeps import parse_override
@@ -43,6 +49,7 @@ EXAMPLES = """examples:
   python plot.py --distribution --algorithm faiss-hnsw --algorithm faiss-ivfflat
   python plot.py --figure 6 --delta 0.2 --delta 0.8            a figure of the paper, of your results
   python plot.py --figure 11 --at-least recall=0.8,0.95 --format pdf
+  python plot.py --figure 12 --dataset wiki-trivia --answers extractive-gold-document
 """
 # Which options go with which kind of figure; what is not named here goes with all.
 OPTIONS = {
@@ -51,6 +58,7 @@ OPTIONS = {
     "scale": "a trade-off",
     "at_least": "a trade-off",
     "delta": "a trade-off, or --figure 3",
+    "answers": "--figure 12 and --figure delta",
     "recall": "--curve, --distribution, or a figure at equal recall",
     "tolerance": "--curve, --distribution, or a figure at equal recall",
 }
@@ -113,6 +121,12 @@ def parser() -> argparse.ArgumentParser:
         metavar="T",
         help="how far from it a point may be; else the values are interpolated between the points around it, and "
         f"marked so (default: {TOLERANCE})",
+    )
+    parser.add_argument(
+        "--answers",
+        metavar="NAME",
+        help="of an application: a file of results/<dataset>/rag, without .csv, that python -m benchmarks rag wrote "
+        f"(default: {presets.ANSWERS})",
     )
     parser.add_argument("--algorithm", action="append", default=[], metavar="NAME", help="only this one; repeatable")
     parser.add_argument(
@@ -180,6 +194,7 @@ def preset_of(args: argparse.Namespace, options: argparse.ArgumentParser) -> Pre
     preset = find_figure(args.figure) if args.figure else known[chosen]
     alike = {"scale", "at_least"} if preset.kind == "tradeoff" else {"recall", "tolerance"}
     alike |= {"delta"} if preset.deltas else set()
+    alike = {"answers", *(alike & {"scale", "delta"})} if preset.answers else alike
     alike |= {"metric", "versus"} if not chosen else set()
     for name, needs in OPTIONS.items():
         if getattr(args, name) and name not in alike:
@@ -191,7 +206,7 @@ def preset_of(args: argparse.Namespace, options: argparse.ArgumentParser) -> Pre
         versus = args.versus or "recall"
         names = args.metric or [f"robustness-{delta}" for delta in args.delta or preset.deltas]
         return replace(preset, panels=tuple(presets.PanelSpec(versus, name) for name in dict.fromkeys(names)))
-    return preset
+    return presets.of_answers(preset, args.answers) if args.answers else preset
 
 
 def plot(args: argparse.Namespace, preset: Preset) -> None:
@@ -210,7 +225,10 @@ def plot(args: argparse.Namespace, preset: Preset) -> None:
     results = list(store.results(dataset, warn))
     look = styles(result.identity.algorithm for result in results)  # the same whatever is left out
     selected, mixed = selection(args, preset, dataset, results, shown)
-    if preset.kind == "tradeoff":
+    if preset.kind == "delta":
+        found = analyse_points(selected, answers_of(args, selected))
+        drawing, points, columns = draw_delta(found, selected, mixed=mixed), [], []
+    elif preset.kind == "tradeoff":
         drawing, points = tradeoff(args, preset, presets.with_levels(panels, selected), selected, mixed, look)
         columns = shown
     else:
@@ -218,7 +236,7 @@ def plot(args: argparse.Namespace, preset: Preset) -> None:
     paths = paths_of(args.out, f"{dataset}-{what(args, panels)}", formats)
     for path in write(drawing, paths, csv=not args.no_csv):
         print(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path)
-    if not args.quiet:
+    if not args.quiet and points:
         print_table(points, columns)
 
 
@@ -268,6 +286,9 @@ def tradeoff(
 ) -> tuple[Drawing, list[Point]]:
     """Draw one metric against another, of every point."""
     points = measure(selected, metrics_of(panels))
+    if preset.answers:
+        shown = {"title": preset.shows, "scale": args.scale or "linear", "mixed": mixed, "look": look}
+        return draw_answers(points, panels, answers_of(args, selected), **shown), points
     drawing = draw_tradeoff(
         points,
         panels,
@@ -278,6 +299,27 @@ def tradeoff(
         look=look,
     )
     return drawing, points
+
+
+def answers_of(args: argparse.Namespace, selected: Sequence[Result]) -> Verdicts:
+    """What the application answered, by --answers.
+
+    Raises:
+        UserError: there is no such file; says what there is, and what to run.
+    """
+    result, name = selected[0], args.answers or presets.ANSWERS
+    folder = result.path.parent.parent
+    verdicts = verdicts_of(folder, name, result.record.nq)
+    if verdicts is None:
+        there = ", ".join(path.stem for path in sorted((folder / FOLDER).glob("*.csv"))) or "none"
+        raise UserError(
+            f"{folder / FOLDER / name}.csv: is not there; run python -m benchmarks rag --dataset {folder.name}, or "
+            f"choose with --answers, there are: {there}"
+        )
+    unknown = sum(each.ok and each.identity.hash() not in verdicts.of for each in selected)
+    if unknown:
+        warn(f"{unknown} points are not in {name}.csv and are left out; run python -m benchmarks rag again")
+    return verdicts
 
 
 def equal(

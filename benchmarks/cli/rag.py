@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from benchmarks.analysis.select import average_recall, require_alike, require_ok
+from benchmarks.analysis.select import average_recall, require_alike, require_ok, varying
 from benchmarks.cli.common import Parser, add_data_dir, folder, guarded, make_console, positive, warn
 from benchmarks.cli.selection import add_selection, select
 from benchmarks.data.corpus import load_corpus
@@ -182,11 +182,17 @@ def print_accuracies(console: Console, name: str, results: list[Result], verdict
     for control in CONTROLS:
         if control in verdicts.of:
             row(f"{control} documents", "", "", "", verdicts.of[control])
+    shown = {}  # names of parameters that tell the points of an algorithm apart
+    for result in results:
+        params = {**result.identity.build_params, **result.identity.search_params}
+        shown.setdefault(result.identity.algorithm, []).append(params)
+    shown = {name: varying(params) or list(params[0]) for name, params in shown.items()}
     for result in by_recall(results):
         identity = result.identity
         if identity.hash() in verdicts.of:
             robust = robustness_of(result.hits, parse_delta(delta), result.record.denominator).value
-            text = label({**identity.build_params, **identity.search_params})
+            params = {**identity.build_params, **identity.search_params}
+            text = label({key: params[key] for key in shown[identity.algorithm] if key in params})
             correct = verdicts.of[identity.hash()]
             row(identity.algorithm, text, f"{float(average_recall(result)):.4f}", f"{robust:.4f}", correct)
     console.print(table)

@@ -14,8 +14,9 @@ from benchmarks.figures.panels import Floor, Panel
 from benchmarks.metrics.registry import Metric, parse_metric
 from benchmarks.results.store import Result
 
-Kind = Literal["tradeoff", "curve", "distribution", "deviation"]
+Kind = Literal["tradeoff", "curve", "distribution", "deviation", "delta"]
 DELTAS = ("0.1", "0.3", "0.5", "0.7", "0.9")  # of the paper's experiments (§5.1)
+ANSWERS = "extractive-normalised"  # what `python -m benchmarks rag` writes if not told otherwise
 AUTOMATIC = (1 / 3, 2 / 3)  # quantiles of a measured speed that thresholds are set to where none are given
 
 
@@ -51,6 +52,7 @@ class Preset:
         recall: where it compares at equal average recall.
         vary: a parameter of which it must have several values: one of these names.
         sweep: it is of the parameters of an index.
+        answers: it is of what an application answered.
         measure: options of run.py that measure what it needs.
     """
 
@@ -66,6 +68,7 @@ class Preset:
     recall: float = 0.9
     vary: tuple[str, ...] = ()
     sweep: bool = False
+    answers: bool = False
     measure: str = ""
 
 
@@ -117,6 +120,15 @@ FIGURES: Mapping[str, Preset] = {
         deltas=("0.3",),
         dataset="text2image-10M",
     ),
+    "12": Preset(
+        "accuracy of an application against recall and against robustness",
+        "tradeoff",
+        (PanelSpec("recall", f"accuracy-{ANSWERS}"), PanelSpec("robustness-{delta}", f"accuracy-{ANSWERS}")),
+        deltas=("0.2",),
+        ks=(),
+        dataset="msmarco-passages",
+        answers=True,
+    ),
     "13": Preset(
         "HNSW by M and efSearch: robustness against throughput",
         "tradeoff",
@@ -139,6 +151,9 @@ FIGURES: Mapping[str, Preset] = {
         vary=("n_probe", "nprobe"),
         sweep=True,
         measure="--algorithm faiss-ivfflat --set faiss-ivfflat.n_probe=64,128,256,512,1024",
+    ),
+    "delta": Preset(
+        "which δ an application asks for: accuracy by the recall of the query (§5.3)", "delta", ks=(), answers=True
     ),
 }
 
@@ -203,6 +218,12 @@ def _expand(spec: PanelSpec, deltas: Sequence[str]) -> list[Panel]:
 def _with_deltas(template: str, deltas: Sequence[str]) -> list[str]:
     """The name once for each δ if it has {delta}, else once."""
     return [template.format(delta=delta) for delta in deltas] if "{delta}" in template else [template]
+
+
+def of_answers(preset: Preset, answers: str) -> Preset:
+    """The figure of another file of answers."""
+    panels = (replace(spec, y=spec.y.replace(ANSWERS, answers)) for spec in preset.panels)
+    return replace(preset, panels=tuple(panels))
 
 
 def with_levels(panels: Sequence[Panel], results: Sequence[Result]) -> list[Panel]:

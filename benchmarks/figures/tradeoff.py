@@ -39,6 +39,7 @@ def draw_tradeoff(
     sweep: bool = False,
     mixed: str | None = None,
     look: dict[str, Style] | None = None,
+    notes: Sequence[str] = (),
 ) -> Drawing:
     """Operating points of every algorithm in each panel.
 
@@ -50,6 +51,7 @@ def draw_tradeoff(
         sweep: a figure of parameters: every line has its own colour, all its points are joined, and they are named.
         mixed: note for a figure of unlike results.
         look: style of each algorithm; by those that are drawn if not given.
+        notes: more of them.
 
     Raises:
         UserError: no point reaches the floor of any panel.
@@ -72,7 +74,7 @@ def draw_tradeoff(
         panel=(7.2, 4.2) if columns == 1 else (5.2, 3.9) if columns == 2 else (4.1, 3.5),
         legend=[Line2D([], [], label=line.label, **_look(line, panels[0], sweep, met=True)) for line in lines],
         failed=failure_handles(failures(results), look),
-        notes=_notes(points, panels, sweep, k),
+        notes=[*_notes(points, panels, sweep, k), *notes],
     )
     letters = [f"({chr(ord('a') + place)})" if len(panels) > 1 else "" for place in range(len(panels))]
     rows = []
