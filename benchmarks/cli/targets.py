@@ -44,7 +44,8 @@ def print_targets(console: Console, results: dict[str, Result], plan: Plan, hunt
     others = len(measured - {result.identity.hash() for result in shown})
     if others:
         console.print(
-            f"{others} other point{'s' * (others > 1)} on the way; python -m benchmarks export has them",
+            f"{others} other point{'s are' if others > 1 else ' is'} known of these builds; "
+            "python -m benchmarks export has them",
             highlight=False,
             soft_wrap=True,
             style="dim",
