@@ -194,7 +194,7 @@ def preset_of(args: argparse.Namespace, options: argparse.ArgumentParser) -> Pre
     preset = find_figure(args.figure) if args.figure else known[chosen]
     alike = {"scale", "at_least"} if preset.kind == "tradeoff" else {"recall", "tolerance"}
     alike |= {"delta"} if preset.deltas else set()
-    alike = {"answers", *(alike & {"scale", "delta"})} if preset.answers else alike
+    alike = {"answers", *(alike - {"recall", "tolerance"})} if preset.answers else alike
     alike |= {"metric", "versus"} if not chosen else set()
     for name, needs in OPTIONS.items():
         if getattr(args, name) and name not in alike:

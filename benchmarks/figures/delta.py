@@ -42,7 +42,7 @@ def draw_delta(found: Analysis, results: Sequence[Result], *, mixed: str | None 
         failed=failure_handles(failures(results), styles(result.identity.algorithm for result in results)),
         notes=[
             "Bars and bands: 95 % intervals, of queries drawn anew with all their points. Numbers: pairs of a query "
-            "and an operating point.",
+            "and an operating point. Those of (b) lie low, since what is drawn anew is noisier than what was measured.",
             *_verdict(found),
         ],
     )
@@ -93,7 +93,7 @@ def _draw_levels(axis: Axes, found: Analysis) -> None:
     )
     axis.plot(recalls, values, color=BLUE, marker="o", zorder=3)
     top = max([1.0, *(level.high for level in known)]) * 1.04
-    axis.set(xlim=(-0.04, 1.04), ylim=(-0.03, top), xticks=[tick / 10 for tick in range(11)])
+    axis.set(xlim=(-0.04, 1.04), ylim=(-0.1, top), xticks=[tick / 10 for tick in range(11)])
     axis.set(xlabel=f"Recall@{found.k} of the query", ylabel="Relative accuracy")
     if len(levels) <= MOST_NUMBERS:
         for level in levels:

@@ -35,7 +35,10 @@ def draw_answers(
     notes = [f"Accuracy over {asked:,} questions" + (f"; with controls as documents: {said}." if said else ".")]
     drawing = draw_tradeoff(points, panels, title=title, scale=scale, mixed=mixed, look=look, notes=notes)
     exact = controls.get(EXACT)
-    for axis in drawing.figure.axes if exact else ():
+    for axis in drawing.figure.axes:
+        axis.set_ylabel(panels[0].ys[0].title())  # without K: it is of the application
+        if exact is None:
+            continue
         low, high = axis.get_ylim()
         set_share_axis(axis, "y", min(low, exact.value), max(high, exact.value))
         axis.axhline(exact.value, color=GREY, linewidth=1.1, linestyle=(0, (4, 2)), zorder=1)
