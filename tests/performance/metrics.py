@@ -19,7 +19,6 @@ from pathlib import Path
 import h5py
 import numpy as np
 
-from benchmarks.cli import plot
 from benchmarks.metrics.hits import count_hits_tied, rank_in_truth
 from benchmarks.metrics.ranking import score
 from benchmarks.metrics.registry import parse_metric
@@ -153,6 +152,8 @@ def fifty_files(folder: Path, k: int) -> bool:
 
 def replot(folder: Path) -> bool:
     """A figure of the 50 files, drawn again by the same process, and as a command with the time of its imports."""
+    from benchmarks.cli import plot
+
     arguments = ["--quiet", "--dataset", "toyset", "--metric", "ndcg", "--versus", "recall"]
     arguments += ["--results-dir", str(folder), "--out", str(folder / "figure.svg")]
     draw = take_turns({"draw": lambda: call(plot.main, *arguments)})["draw"]
