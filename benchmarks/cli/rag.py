@@ -22,7 +22,7 @@ from benchmarks.metrics.quality import parse_delta, robustness_of
 from benchmarks.progress import Progress
 from benchmarks.rag.answerers import NAMES, Answerer, make_answerer
 from benchmarks.rag.chat import ChatJudge
-from benchmarks.rag.delta import FEWEST_POINTS, Analysis
+from benchmarks.rag.delta import FEWEST_POINTS, KEPT, MOST_EVEN, Analysis
 from benchmarks.rag.judges import JUDGES, MODEL, agreement
 from benchmarks.rag.memory import Memory
 from benchmarks.rag.study import accuracy_of, analyse_points, by_recall, conduct, retrieved_of
@@ -234,7 +234,14 @@ def print_analysis(console: Console, found: Analysis) -> None:
             f"with exact neighbours below, {change.above:.3f} from there on "
             f"(drop {change.drop:.3f} [{change.drop_low:.3f}, {change.drop_high:.3f}])"
         )
-        say(f"δ = {change.delta:g}: {said}" if change.clear else f"δ: no clear break at this n; {said}")
+        if change.clear:
+            say(f"δ = {change.delta:g}: {said}")
+        elif change.even > MOST_EVEN:
+            say(f"δ: no break; accuracy rises as evenly with recall as in a step; the best step: {said}")
+        else:
+            say(f"δ: no clear break at this n; {said}")
+    if found.kept_from is not None:
+        say(f"queries keep {KEPT:g} of their accuracy from recall {found.kept_from:g} on (in the paper from 0.2 on)")
     if not found.predictors:
         say("which metric foretells accuracy: cannot tell, there are fewer than 3 operating points")
         return

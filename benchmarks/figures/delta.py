@@ -9,7 +9,7 @@ from matplotlib.patches import Patch
 from benchmarks.analysis.select import describe, failures
 from benchmarks.figures.drawing import Drawing, table_of
 from benchmarks.figures.theme import GREY, PALETTE, SMALL, TEXT, failure_handles, sheet, styles, themed
-from benchmarks.rag.delta import FEWEST_POINTS, Analysis, ChangePoint, Predictor
+from benchmarks.rag.delta import FEWEST_POINTS, KEPT, MOST_EVEN, Analysis, ChangePoint, Predictor
 from benchmarks.results.store import Result
 
 BLUE, RED, GREEN = PALETTE[0], PALETTE[1], PALETTE[2]
@@ -60,7 +60,15 @@ def _change_text(change: ChangePoint) -> str:
 
 def _verdict(found: Analysis) -> list[str]:
     """What the figure does not let one conclude."""
-    notes = [] if found.change and found.change.clear else ["No clear break of accuracy is found at this n."]
+    change, notes = found.change, []
+    if change is None or not change.clear:
+        notes.append("No clear break of accuracy is found at this n.")
+        if change and change.even > MOST_EVEN:
+            notes[0] = "There is no break: accuracy rises as evenly with recall as in a step."
+    if found.kept_from is not None:
+        notes.append(
+            f"Queries keep {KEPT:g} of their accuracy with exact neighbours from recall {found.kept_from:g} on."
+        )
     if found.predictors and not found.can_rank:
         notes.append(f"With {found.points} points, fewer than {FEWEST_POINTS}, an order may be chance.")
     return notes
@@ -174,6 +182,12 @@ def _rows(found: Analysis) -> list[dict]:
     if change := found.change:
         rows.append(
             {"panel": "a", "metric": "change point", "delta": change.delta, "delta_low": change.low}
-            | {"delta_high": change.high, "below": change.below, "above": change.above, "clear": change.clear}
+            | {
+                "delta_high": change.high,
+                "below": change.below,
+                "above": change.above,
+                "clear": change.clear,
+                "even": change.even,
+            }
         )
     return rows

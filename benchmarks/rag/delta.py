@@ -14,6 +14,8 @@ RESAMPLES, CHUNK = 1000, 50  # CHUNK × nq weights are in memory at a time
 MOST_SPREAD = 0.3  # of δ, between the ends of the change point's interval, that still names one
 MOST_LEVELS = 20  # beyond so large a K a level is a tenth
 FEWEST_RIGHT = 10  # answers that are right with the exact neighbours, which a level needs to count in the change point
+MOST_EVEN = 0.05  # of the samples, where a change point is named
+KEPT = 0.7  # relative accuracy at the δ that the paper chose
 FEWEST_POINTS = 6  # operating points that a rank correlation needs to mean anything
 
 
@@ -44,7 +46,8 @@ class ChangePoint:
     drop: float  # above - below
     drop_low: float
     drop_high: float
-    clear: bool  # whether the interval of the drop excludes none and that of δ is narrow
+    even: float  # share of the samples that a straight line fits at least as well as the step
+    clear: bool  # there is a drop, the interval of δ is narrow, and hardly any sample is even
 
 
 @dataclass(frozen=True)
@@ -71,6 +74,16 @@ class Analysis:
     levels: list[Level]
     change: ChangePoint | None  # None where fewer than two levels have pairs
     predictors: list[Predictor]  # average recall first
+
+    @property
+    def kept_from(self) -> float | None:
+        """The lowest recall from which on all levels keep `KEPT` of the accuracy with exact neighbours, or None."""
+        found = None
+        for level in reversed([level for level in self.levels if level.relative is not None]):
+            if level.relative < KEPT:
+                break
+            found = level.recall
+        return found
 
     @property
     def can_rank(self) -> bool:
@@ -179,7 +192,7 @@ def _levels(level_of: np.ndarray, observed: np.ndarray, resampled: np.ndarray, k
     return found
 
 
-def _steps(levels: np.ndarray, counted: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _steps(levels: np.ndarray, counted: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """The best step of each sample.
 
     The step at s has one height for the levels below s and one for the others; the best leaves the least squares.
@@ -190,7 +203,7 @@ def _steps(levels: np.ndarray, counted: np.ndarray) -> tuple[np.ndarray, np.ndar
         counted: bool (levels), which of them count.
 
     Returns:
-        s (b), 0 where there is no step; heights below and above (b).
+        s (b), 0 where there is no step; heights below and above (b); and whether a straight line fits as well (b).
     """
     relative = _relative(levels)
     known = ~np.isnan(relative) & counted
@@ -201,19 +214,30 @@ def _steps(levels: np.ndarray, counted: np.ndarray) -> tuple[np.ndarray, np.ndar
     both = (below_count > 0) & (above_count > 0)
     below = np.divide(below_sum, below_count, out=np.zeros_like(below_sum), where=both)
     above = np.divide(above_sum, above_count, out=np.zeros_like(above_sum), where=both)
-    between = np.where(both, below_count * above_count * np.square(above - below), -1.0)
-    best = between.argmax(axis=1)
+    count = np.maximum(known.sum(axis=1, keepdims=True), 1)
+    explained = np.where(both, below_count * above_count / count * np.square(above - below), -1.0)
+    best = explained.argmax(axis=1)
     rows = np.arange(len(best))
-    step = np.where(between[rows, best] >= 0, best + 1, 0)
-    return step, below[rows, best], above[rows, best]
+    step = np.where(explained[rows, best] >= 0, best + 1, 0)
+    even = _explained_by_line(relative, known, count) >= explained[rows, best]
+    return step, below[rows, best], above[rows, best], even
+
+
+def _explained_by_line(values: np.ndarray, known: np.ndarray, count: np.ndarray) -> np.ndarray:
+    """Sum of squares (b) that the straight line of least squares through the known values (b, levels) explains."""
+    places = np.where(known, np.arange(values.shape[1]), 0.0)
+    x = np.where(known, places - places.sum(axis=1, keepdims=True) / count, 0.0)
+    y = np.where(known, values - values.sum(axis=1, keepdims=True) / count, 0.0)
+    squares = np.square(x).sum(axis=1)
+    return np.divide(np.square((x * y).sum(axis=1)), squares, out=np.zeros(len(x)), where=squares > 0)
 
 
 def _change(observed: np.ndarray, resampled: np.ndarray) -> ChangePoint | None:
     counted, last = observed[2] >= FEWEST_RIGHT, observed.shape[1] - 1
-    (step,), (below,), (above,) = _steps(observed[None], counted)
+    (step,), (below,), (above,), _ = _steps(observed[None], counted)
     if step == 0:
         return None
-    steps, lows, highs = _steps(resampled, counted)
+    steps, lows, highs, evens = _steps(resampled, counted)
     there = steps > 0  # a sample of few queries may have none
     if not there.any():
         return None
@@ -228,7 +252,8 @@ def _change(observed: np.ndarray, resampled: np.ndarray) -> ChangePoint | None:
         drop=float(above - below),
         drop_low=float(drop_low),
         drop_high=float(drop_high),
-        clear=bool(drop_low > 0 and high - low <= MOST_SPREAD),
+        even=float(evens[there].mean()),
+        clear=bool(drop_low > 0 and high - low <= MOST_SPREAD and evens[there].mean() <= MOST_EVEN),
     )
 
 

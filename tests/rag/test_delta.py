@@ -45,6 +45,35 @@ def test_no_change_is_not_called_one():
     assert not found.change.clear
 
 
+def test_an_even_rise_is_not_called_a_break():
+    found = analyse(*simulate(lambda recall: recall, nq=20_000), K)
+    assert found.change.even > 0.9 and not found.change.clear
+    assert found.kept_from in (pytest.approx(0.7), pytest.approx(0.8))
+
+
+def test_delta_does_not_depend_on_which_points_were_measured():
+    def relative(recall):
+        return np.where(recall < 0.4, 0.3, 1.0)
+
+    hits, correct, exact = simulate(relative, points=12, nq=4000)
+    few, all_of_them = analyse(hits[:3], correct[:3], exact, K).change, analyse(hits, correct, exact, K).change
+    assert few.delta == all_of_them.delta == pytest.approx(0.4) and few.clear and all_of_them.clear
+
+
+def test_levels_of_a_large_k_are_tenths():
+    hits = np.array([[0, 9, 10, 55, 99, 100]])
+    found = analyse(hits, np.ones((1, 6), bool), np.ones(6, bool), 100)
+    assert [(level.recall, level.pairs, level.hits) for level in found.levels] == [
+        (0, 2, 0),
+        (0.1, 1, 10),
+        (0.5, 1, 50),
+        (0.9, 1, 90),
+        (1, 1, 100),
+    ]
+    odd = analyse(np.array([[2, 3]]), np.ones((1, 2), bool), np.ones(2, bool), 25)
+    assert [(level.recall, level.hits) for level in odd.levels] == [(0, 0), (0.1, 3)]
+
+
 def test_intervals_hold_the_truth():
     inside = total = 0
     for seed in range(30):
