@@ -1,6 +1,8 @@
 """`python -m benchmarks diagnose`: one line for each known bad shape in what was measured."""
 
-from benchmarks.analysis.diagnose import diagnose, shapes
+from rich.console import Console
+
+from benchmarks.analysis.diagnose import Finding, diagnose, shapes
 from benchmarks.analysis.series import series
 from benchmarks.cards import find_algorithms
 from benchmarks.cli.common import POINTS_FAILED, Parser, guarded, make_console
@@ -13,13 +15,17 @@ def run(options) -> int:
     results = select(options)
     algorithms = find_algorithms()
     findings = diagnose(results, algorithms)
-    console = make_console()
-    for finding in findings:
-        console.print(f"{finding.shape:22}", style="yellow", end="")
-        console.print(finding.line(), highlight=False, markup=False, soft_wrap=True)
+    print_findings(make_console(), findings)
     looked_at = len(series(results, algorithms))
     print(f"{looked_at} series of {len(results)} points: {len(findings)} findings")
     return POINTS_FAILED if findings else 0
+
+
+def print_findings(console: Console, findings: list[Finding]) -> None:
+    """One line each."""
+    for finding in findings:
+        console.print(f"{finding.shape}: ", style="yellow", end="")
+        console.print(finding.line(), highlight=False, markup=False, soft_wrap=True)
 
 
 def main(argv: list[str] | None = None) -> None:

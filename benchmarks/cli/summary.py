@@ -6,7 +6,9 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from benchmarks.analysis.diagnose import diagnose
 from benchmarks.cli.builds import print_builds, print_limit
+from benchmarks.cli.diagnose import print_findings
 from benchmarks.cli.live import untouched_parameters
 from benchmarks.cli.rows import cell, describe_point, headings, layout, make_table
 from benchmarks.cli.targets import print_targets
@@ -61,6 +63,7 @@ def print_summary(
                 soft_wrap=True,
             )
     _print_deviations(console, [result for result in told if result.ok], untouched)
+    print_findings(console, diagnose(told, {item.name: item for item, _ in plan.request.algorithms}))
 
 
 def _points(console: Console, results: list[Result], plan: Plan) -> Table:
