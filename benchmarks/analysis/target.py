@@ -94,18 +94,6 @@ class Found:
     points: tuple[Reading, ...]
     target: Target
 
-    @property
-    def weight(self) -> Fraction | None:
-        """Weight of the upper of two points, where a straight line between them meets the target; None for one point.
-
-        An index that answers this share of the queries at the upper point, and the rest at the lower one, has the
-        target's average recall.
-        """
-        if len(self.points) != 2:
-            return None
-        lower, upper = (Fraction(point.recall) for point in self.points)
-        return (Fraction(str(self.target.recall)) - lower) / (upper - lower)
-
 
 def decide(
     target: Target, span: Span, readings: Iterable[Reading], start: Sequence[float] = (), failed: bool = False

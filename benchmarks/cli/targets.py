@@ -2,7 +2,7 @@
 
 from rich.console import Console
 
-from benchmarks.analysis.equal import Operating
+from benchmarks.analysis.stations import station_at
 from benchmarks.cli.live import untouched_parameters
 from benchmarks.cli.rows import cell, describe_point, headings, layout, make_table, number
 from benchmarks.metrics.registry import parse_metric
@@ -31,13 +31,18 @@ def print_targets(console: Console, results: dict[str, Result], plan: Plan, hunt
             values = [cell(metric.compute(result), metric.definition.kind, between, dash) for metric in metrics]
             table.add_row(point, target, said, *values)
         if len(points) == 2:
-            mixed = Operating(*points, found.weight)
-            values = [cell(mixed.combine(metric.compute), metric.definition.kind, between, dash) for metric in metrics]
-            ends = "…".join(str(point.value) for point in found.points)
+            line = [result for result in results.values() if result.ok and seek.owns(result.identity)]
+            station = station_at([line], outcome.target.recall)
+            ends = "…".join(str(point.identity.search_params[seek.parameter]) for point in station.points)
             params = {**seek.template.search_params, seek.parameter: ends}
             identity = seek.template.model_copy(update={"search_params": params})
             name = describe_point(identity, untouched, len(request.seeds) > 1, between)
-            table.add_row(name, target, "interpolated", *values, style="italic")
+            values = [station.combine(metric.compute) for metric in metrics]
+            cells = [
+                cell(value, metric.definition.kind, between, dash)
+                for value, metric in zip(values, metrics, strict=True)
+            ]
+            table.add_row(name, target, "interpolated", *cells, style="italic")
         shown += points
     console.print(table)
     measured = {hash for seek in plan.seeks for hash, result in results.items() if seek.owns(result.identity)}

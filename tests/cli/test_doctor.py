@@ -109,7 +109,7 @@ def test_a_run_says_and_stores_where_it_was(tmp_path, toy, conditions):
     assert provenance.machine_profile == "single" and provenance.affinity == [int(ONE)]
     assert provenance.findings == ["load: 9 over the last minute", "huge pages: transparent huge pages are always on"]
     assert result.record.deviations == [] and 1 <= result.record.process_threads < 8
-    assert "note:" not in finished.out
+    assert "speed is doubtful" not in finished.out
     (row,) = json.loads(export("--results-dir", tmp_path / "results", "--format", "json").out)
     assert row["deviations"] == [] and row["machine_profile"] == "single"
 

@@ -111,9 +111,10 @@ def test_where_the_parameter_is_too_coarse_both_sides_are_shown(dial):
     assert second == first + 1 and float(lower[6]) < 0.55 < float(upper[6])
     (between,) = (line.split() for line in done.out.splitlines() if "interpolated" in line and "dial" in line)
     assert between[1] == f"effort={first}…{second}" and between[6] == "0.5500"
-    # The interval reaches over those of both: is the recall of this index.
-    low, high = (float(part) for part in between[7].split("–"))
-    assert low <= float(lower[7].split("–")[0]) and high >= float(upper[7].split("–")[1])
+    # is the recall of this index, so that it is known between the two, and its interval lies in theirs.
+    low, high = (float(part) for part in between[9].split("–"))
+    assert between[8] == "0.5500"
+    assert float(lower[9].split("–")[0]) <= low < 0.55 < high <= float(upper[9].split("–")[1])
 
 
 @pytest.mark.parametrize(
