@@ -83,6 +83,11 @@ def read_verdicts(
             rows = _numbers(nq) if queries == "query" else {name: row for row, name in enumerate(question_ids())}
             places = [head.index(name) for name in (queries, *COLUMNS[1:])]
             for line in lines:
+                if line and len(line) != len(head):
+                    raise UserError(
+                        f"{path}:{lines.line_num}: has {len(line)} columns, the first line has {len(head)}; a name with "
+                        "commas is put in quotes"
+                    )
                 if line:
                     _take(line, places, f"{path}:{lines.line_num}", verdicts, names, rows)
     except UnicodeDecodeError:
@@ -107,8 +112,6 @@ def _take(
     rows: Mapping[str, int],
 ) -> None:
     """One line into the verdicts."""
-    if len(line) <= max(places):
-        raise UserError(f"{where}: has {len(line)} columns, the first line has more")
     query, point, correct = (line[place].strip() for place in places)
     name = point if names is None else names.get(point) or names.get(Path(point).name)
     if name is None:
