@@ -139,7 +139,13 @@ class Measured:
 
         May be empty.
         """
-        lines = [[p for p in line if low <= recall_axis(p) <= high] for line in self._lines(index, where)]
+        lines = self._lines(index, where)
+        seed = min(line[0].identity.seed for line in lines)
+        lines = [
+            [point for point in line if low <= recall_axis(point) <= high]
+            for line in lines
+            if line[0].identity.seed == seed
+        ]
         return max(lines, key=lambda line: (recall_axis(line[-1]) - recall_axis(line[0]) if line else -1, len(line)))
 
     def name(self, point: Result, params: Mapping[str, Value] | None = None) -> str:
@@ -152,9 +158,7 @@ class Measured:
         return label(params, hidden)
 
     def _lines(self, index: str, where: Where) -> list[list[Result]]:
-        points = self.points(index, where)
-        seed = min(point.identity.seed for point in points)
-        own = series((point for point in points if point.identity.seed == seed), self.algorithms)
+        own = series(self.points(index, where), self.algorithms)
         return [sorted(each.points, key=average_recall) for each in own]
 
     def station(self, index: str, where: Where) -> Station:
@@ -173,14 +177,14 @@ class Measured:
         if where.speed_of is not None:
             return self._at_speed(index, where)
         if where.ratio is not None:
-            return Station((self._at_ratio(index, where),), (1.0,))
+            return Station((self._at_ratio(index, where),))
         points = self.points(index, where)
         if len(points) > 1:
             raise UserError(
                 f"{index}: {len(points)} operating points have the settings {label(where.settings or {})}; name more "
                 "settings, or a recall"
             )
-        return Station((points[0],), (1.0,))
+        return Station((points[0],))
 
     def _at_ratio(self, index: str, where: Where) -> Result:
         ratio, best = where.ratio, None
@@ -223,10 +227,10 @@ class Measured:
         name = f"{index} on {self.dataset(where)}"
         place = f" at recall {where.recall:g}" if where.recall is not None else ""
         place += f" with {label(where.settings)}" if where.settings else ""
-        stations.setdefault(name + place, station.describe(partial(self.name, station.points[0])))
-        k = station.points[0].identity.k
+        stations.setdefault(name + place, station.describe(partial(self.name, station.result)))
+        k = station.result.identity.k
         what = f"{name}: {metric.name.split('@')[0]}@{k}{place}"
-        return Term(what, values, station.error(metric), station.points[0].identity.queries_sha256, times)
+        return Term(what, values, station.error(metric.compute), station.result.identity.queries_sha256, times)
 
     def point_term(self, index: str, point: Result, metric: str, times: float) -> Term:
         """The metric of one operating point."""

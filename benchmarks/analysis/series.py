@@ -42,7 +42,9 @@ def series(results: Iterable[Result], algorithms: Mapping[str, Algorithm]) -> li
     for algorithm in sorted({result.identity.algorithm for result in results}):
         own = [result for result in results if result.identity.algorithm == algorithm]
         card = algorithms.get(algorithm)
-        knobs = [name for name, item in card.offer.parameters.items() if item.monotone] if card else _varying(own)
+        used = {name for result in own for name in result.identity.search_params}
+        knobs = [name for name, item in card.offer.parameters.items() if item.monotone and name in used] if card else []
+        knobs = knobs or _varying(own)
         groups: dict[tuple, list[Result]] = {}
         for knob in knobs or [None]:
             for result in own:

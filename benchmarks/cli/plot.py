@@ -12,8 +12,10 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from benchmarks.analysis.equal import TOLERANCE, Matches, match
+from benchmarks.analysis.equal import Matches, match
 from benchmarks.analysis.select import choose, of_newest_code, require_alike, with_values
+from benchmarks.analysis.stations import TOLERANCE
+from benchmarks.cards import find_algorithms
 from benchmarks.cli.common import Parser, add_results_dir, guarded, positive, warn
 from benchmarks.cli.selection import dataset_of, ks_of
 from benchmarks.errors import UserError
@@ -119,8 +121,8 @@ def parser() -> argparse.ArgumentParser:
         "--tolerance",
         type=share,
         metavar="T",
-        help="how far from it a point may be; else the values are interpolated between the points around it, and "
-        f"marked so (default: {TOLERANCE})",
+        help="how far from it the last setting of an index may be that does not reach it; all others are interpolated "
+        f"between the points around it, and marked so (default: {TOLERANCE})",
     )
     parser.add_argument(
         "--answers",
@@ -327,8 +329,10 @@ def equal(
 ) -> tuple[Drawing, list[Point], list[Metric]]:
     """Draw a comparison at equal average recall; with the points and metrics of the table that is printed."""
 
+    cards = find_algorithms()
+
     def matched(results: Sequence[Result]) -> Matches:
-        return match(results, args.recall or preset.recall, args.tolerance or TOLERANCE, preset.at_least)
+        return match(results, args.recall or preset.recall, args.tolerance or TOLERANCE, preset.at_least, cards)
 
     if preset.kind == "curve":
         ks = sorted({result.identity.k for result in selected})

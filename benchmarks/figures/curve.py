@@ -5,8 +5,9 @@ from collections.abc import Mapping, Sequence
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
-from benchmarks.analysis.equal import Matches, Operating, names_of
+from benchmarks.analysis.equal import Matches, names_of
 from benchmarks.analysis.select import describe, failures
+from benchmarks.analysis.stations import Station
 from benchmarks.figures.axes import set_share_axis
 from benchmarks.figures.drawing import Drawing, operating_columns, table_of, value_columns
 from benchmarks.figures.theme import TEXT, Style, failure_handles, sheet, styles, themed
@@ -17,10 +18,10 @@ from benchmarks.statistics.bands import robustness_band
 MARKERS = 10  # on a curve, about
 
 
-def curve_of(point: Operating) -> list[Measured]:
+def curve_of(point: Station) -> list[Measured]:
     """Robustness-(j/K)@K for j = 1 … K with a band that holds for all at once; their mean is the average recall."""
     steps = point.result.record.denominator
-    ends = (point.below, point.above, *point.others)
+    ends = (*point.points, *point.others)
     bands = {each.path: robustness_band(each.hits, steps) for each in ends}
 
     def at(result: Result, j: int) -> Measured:
@@ -102,7 +103,7 @@ def _draw(axis: Axes, curve: Sequence[Measured], style: dict, name: str, alpha: 
     axis.step(deltas, values, where="pre", markevery=(every, every), label=name, clip_on=False, zorder=3, **style)
 
 
-def _look(look: dict[str, Style], point: Operating, variant: int) -> dict:
+def _look(look: dict[str, Style], point: Station, variant: int) -> dict:
     """Of the algorithm; open markers for what is interpolated."""
     style = look[point.result.identity.algorithm]
     return style.line(variant) | {"markerfacecolor": "white" if point.interpolated else style.colour}
@@ -121,7 +122,7 @@ def _notes(matches: Mapping[int, Matches]) -> list[str]:
     )
 
 
-def _variants(points: Sequence[Operating]) -> list[int]:
+def _variants(points: Sequence[Station]) -> list[int]:
     """Number of each point among those of its algorithm; above 0 only where unlike results are mixed."""
     seen: dict[str, int] = {}
     numbers = []

@@ -8,8 +8,9 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.patches import Patch
 
-from benchmarks.analysis.equal import Matches, Operating, names_of
+from benchmarks.analysis.equal import Matches, names_of
 from benchmarks.analysis.select import describe, failures
+from benchmarks.analysis.stations import Station
 from benchmarks.errors import UserError
 from benchmarks.figures.drawing import Drawing, operating_columns, table_of, value_columns
 from benchmarks.figures.theme import GREY, Style, failure_handles, sheet, styles, themed
@@ -30,7 +31,7 @@ class Deviation:
     deviations: list[Measured]
 
 
-def deviation_of(metric: Metric, points: Sequence[Operating]) -> Deviation | None:
+def deviation_of(metric: Metric, points: Sequence[Station]) -> Deviation | None:
     """How far each index is from the mean over the indexes, relative to it (paper §4).
 
     Its interval is over queries that are the same for all indexes, so that it is one of the difference and not of
@@ -46,7 +47,7 @@ def deviation_of(metric: Metric, points: Sequence[Operating]) -> Deviation | Non
     centres = np.array([value.value for value in values])
     deviations = centres / centres.mean() - 1
     low, high = np.full((2, len(points)), np.nan)
-    queries = [_per_query(metric, point) for point in points]
+    queries = [point.values(metric) for point in points]
     if all(each is not None for each in queries):
         low, high = _intervals(np.array(queries))
     for place, point in enumerate(points):
@@ -59,15 +60,6 @@ def deviation_of(metric: Metric, points: Sequence[Operating]) -> Deviation | Non
         float(centres.mean()),
         [Measured(float(each), *pair, value.n) for each, pair, value in zip(deviations, ends, values, strict=True)],
     )
-
-
-def _per_query(metric: Metric, point: Operating) -> np.ndarray | None:
-    """float64 (nq) whose mean is the value at the operating point."""
-    ends = metric.per_query(point.below), metric.per_query(point.above)
-    if any(each is None for each in ends):
-        return None
-    weight = float(point.weight)
-    return (1 - weight) * ends[0] + weight * ends[1]
 
 
 def _intervals(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -157,7 +149,7 @@ def draw_deviation(
 
 
 def _draw_bars(
-    panel: Axes, place: int, deviation: Deviation, points: Sequence[Operating], look: dict[str, Style]
+    panel: Axes, place: int, deviation: Deviation, points: Sequence[Station], look: dict[str, Style]
 ) -> None:
     """The bars of one metric, in per cent."""
     width = ROOM / len(points)
@@ -169,6 +161,6 @@ def _draw_bars(
             panel.errorbar(x, 100 * value.value, yerr=reach, fmt="none", ecolor=GREY, elinewidth=0.9)
 
 
-def _bar_look(look: dict[str, Style], point: Operating) -> dict:
+def _bar_look(look: dict[str, Style], point: Station) -> dict:
     """Of the algorithm, paler where interpolated."""
     return look[point.result.identity.algorithm].bar() | ({"alpha": 0.55} if point.interpolated else {})

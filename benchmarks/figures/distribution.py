@@ -8,8 +8,9 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.patches import Patch
 
-from benchmarks.analysis.equal import Matches, Operating, names_of
+from benchmarks.analysis.equal import Matches, names_of
 from benchmarks.analysis.select import describe, failures
+from benchmarks.analysis.stations import Station
 from benchmarks.figures.drawing import Drawing, operating_columns, table_of
 from benchmarks.figures.theme import ALERT, GREY, TEXT, Style, failure_handles, sheet, styles, themed
 from benchmarks.metrics.registry import Measured
@@ -43,7 +44,7 @@ def bins_of(hits: np.ndarray, denominator: int) -> tuple[list[str], np.ndarray]:
     return labels, np.concatenate([counts[:1], inner, counts[-1:]])
 
 
-def spread_of(point: Operating) -> Spread:
+def spread_of(point: Station) -> Spread:
     """The distribution of recall at an operating point, with Wilson intervals."""
     denominator = point.result.record.denominator
     labels = bins_of(point.result.hits, denominator)[0]
@@ -134,7 +135,7 @@ def draw_distribution(
     )
 
 
-def _rows(point: Operating, spread: Spread) -> list[dict]:
+def _rows(point: Station, spread: Spread) -> list[dict]:
     """The table's rows of one operating point, one for each bin."""
     columns = zip(spread.labels, spread.shares, spread.low, spread.high, strict=True)
     return [

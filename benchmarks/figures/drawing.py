@@ -8,7 +8,7 @@ from pathlib import Path
 import pandas as pd
 from matplotlib.figure import Figure
 
-from benchmarks.analysis.equal import Operating
+from benchmarks.analysis.stations import Station
 from benchmarks.figures.files import table_path
 from benchmarks.figures.theme import save
 from benchmarks.files import write_whole
@@ -40,13 +40,13 @@ def identity_columns(result: Result) -> dict:
     }
 
 
-def operating_columns(point: Operating) -> dict:
+def operating_columns(point: Station) -> dict:
     """The same for an operating point at equal recall, with the two that it lies between where it is interpolated."""
     return {
-        **identity_columns(point.below),
-        "search_above": json.dumps(point.above.identity.search_params) if point.interpolated else None,
-        "weight_above": float(point.weight) if point.interpolated else None,
-        "recall": float(point.recall),
+        **identity_columns(point.result),
+        "search_above": json.dumps(point.points[-1].identity.search_params) if point.interpolated else None,
+        "weight_above": point.weights[-1] if point.interpolated else None,
+        "recall": point.recall,
     }
 
 

@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from benchmarks.analysis.stations import recall_axis, speed_axis, station_at, with_settings
-from benchmarks.metrics.registry import parse_metric
+from benchmarks.metrics.registry import Measured, parse_metric
 from benchmarks.results.store import Store
 from tests.factories import make_result
 
@@ -37,7 +37,7 @@ def test_a_mixture_has_the_wanted_recall_on_these_queries(points, low, gap, shar
 def test_a_point_that_has_it_stands_alone(points):
     line = [points(800, 1), points(900, 2), points(950, 3)]
     station = station_at([line], 0.9)
-    assert station.points == (line[1],) and station.error(RECALL) == 0
+    assert station.points == (line[1],) and station.error(RECALL.compute) == 0
     assert "efSearch=2" in station.describe()
 
 
@@ -54,7 +54,7 @@ def test_out_of_reach_is_nothing_and_an_end_within_tolerance_stands(points):
     assert station_at([line], 0.9) is None
     station = station_at([line], 0.9, tolerance=0.015)
     assert station.points == (line[1],)
-    assert station.error(RECALL) == pytest.approx(0.01)  # the slope of recall over itself, times the distance
+    assert station.error(RECALL.compute) == pytest.approx(0.01)  # the slope of recall over itself, times the distance
     assert station_at([line], 0.69, tolerance=0.015).points == (line[0],)
     assert station_at([], 0.9) is None
 
@@ -81,20 +81,23 @@ def test_the_error_bounds_what_a_bent_curve_has_between(points):
         def per_query(self, result):
             return np.full(result.record.nq, curve(recall_axis(result)))
 
+        def compute(self, result):
+            return Measured(self.per_query(result).mean())
+
     line = [points(600, 1), points(700, 2), points(800, 3)]
     station = station_at([line], 0.74)
     straight = station.values(Bent()).mean()
-    assert 2 * abs(straight - curve(0.74)) == pytest.approx(station.error(Bent()), rel=1e-6)
+    assert 2 * abs(straight - curve(0.74)) == pytest.approx(station.error(Bent().compute), rel=1e-6)
     two = station_at([line[1:]], 0.74)
-    assert two.error(Bent()) >= abs(two.values(Bent()).mean() - curve(0.74))
-    assert station_at([line], 0.74).error(metric) >= 0
+    assert two.error(Bent().compute) >= abs(two.values(Bent()).mean() - curve(0.74))
+    assert station_at([line], 0.74).error(metric.compute) >= 0
 
 
 def test_on_the_axis_of_speed_the_repeats_count(points):
     line = [points(900, 1, qps=1000), points(700, 2, qps=4000)]
     station = station_at([sorted(line, key=speed_axis)], np.log(2000), speed_axis)
     assert station.weights == pytest.approx((0.5, 0.5))
-    assert station.error(RECALL) > 0.1 * 0.99  # without a neighbour, half of the way; more by the repeats
+    assert station.error(RECALL.compute) > 0.1 * 0.99  # without a neighbour, half of the way; more by the repeats
 
 
 def test_settings_choose_by_build_and_search(points):

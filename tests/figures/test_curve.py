@@ -1,8 +1,9 @@
 import numpy as np
 import pytest
 
-from benchmarks.analysis.equal import Operating, match
+from benchmarks.analysis.equal import match
 from benchmarks.analysis.select import average_recall
+from benchmarks.analysis.stations import Station
 from benchmarks.figures.curve import curve_of, draw_curve
 from benchmarks.metrics.registry import parse_metric
 from benchmarks.results.store import Store
@@ -30,7 +31,7 @@ def drawn(store, **options):
 def test_mean_of_the_curve_is_the_average_recall(tmp_path, k, n):
     hits = partition_hits(0.8, 200, min(k, n))
     result = make_result(Store(tmp_path), hits=hits, k=k, n=n)
-    curve = curve_of(Operating(result, result))
+    curve = curve_of(Station((result,)))
     assert len(curve) == min(k, n)
     assert np.mean([item.value for item in curve]) == pytest.approx(float(average_recall(result)), abs=1e-12)
 

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from matplotlib.colors import to_hex
 
-from benchmarks.analysis.equal import Operating, match
+from benchmarks.analysis.equal import match
+from benchmarks.analysis.stations import Station
 from benchmarks.figures.distribution import bins_of, draw_distribution, spread_of
 from benchmarks.figures.theme import ALERT
 from benchmarks.results.store import Store
@@ -62,7 +63,7 @@ def test_every_query_is_in_one_bin(k):
 
 def test_intervals_are_wilsons(tmp_path):
     result = make_result(Store(tmp_path), hits=[0, 3, 3, 10])
-    spread = spread_of(Operating(result, result))
+    spread = spread_of(Station((result,)))
     assert (spread.shares[3], spread.low[3], spread.high[3]) == (0.5, *wilson(2, 4))
 
 
