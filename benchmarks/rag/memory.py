@@ -23,7 +23,7 @@ class Memory:
 
     def __init__(self, data_dir: Path):
         data_dir.mkdir(parents=True, exist_ok=True)
-        self._path, self._lock = data_dir / FILE, threading.Lock()
+        self._path, self._lock, self._open = data_dir / FILE, threading.Lock(), True
         try:
             self._file = sqlite3.connect(self._path, check_same_thread=False, timeout=60)
             self._file.execute("CREATE TABLE IF NOT EXISTS answers (prompt TEXT PRIMARY KEY, answer TEXT NOT NULL)")
@@ -35,7 +35,9 @@ class Memory:
         return self
 
     def __exit__(self, *exception):
-        self._file.close()
+        with self._lock:  # threads may still be at it, where the run is given up
+            self._file.close()
+            self._open = False
 
     def known(self, prompt: Prompt, identity: str) -> str | None:
         """The answer, if it was given before.
@@ -50,9 +52,15 @@ class Memory:
         return row[0] if row else None
 
     def keep(self, prompt: Prompt, identity: str, answer: str) -> None:
-        """Write one answer down; it is on disk when this returns."""
+        """Write one answer down; it is on disk when this returns. One that comes after the end is let go.
+
+        Raises:
+            UserError: it cannot be written.
+        """
         try:
             with self._lock:
+                if not self._open:
+                    return
                 self._file.execute("INSERT OR REPLACE INTO answers VALUES (?, ?)", (key(prompt, identity), answer))
                 self._file.commit()
         except sqlite3.Error as error:

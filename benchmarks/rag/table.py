@@ -85,8 +85,8 @@ def read_verdicts(
             for line in lines:
                 if line and len(line) != len(head):
                     raise UserError(
-                        f"{path}:{lines.line_num}: has {len(line)} columns, the first line has {len(head)}; a name with "
-                        "commas is put in quotes"
+                        f"{path}:{lines.line_num}: has {len(line)} columns, the first line has {len(head)}; a name "
+                        "with commas is put in quotes"
                     )
                 if line:
                     _take(line, places, f"{path}:{lines.line_num}", verdicts, names, rows)
