@@ -99,6 +99,7 @@ class Imi(FaissIndex):
         if self.index.metric_type == faiss.METRIC_INNER_PRODUCT:
             asked = unit_rows(queries) * np.float32(self.length)
         self.index.nprobe = n_probe
+        self.index.parallel_mode = 3  # by its default, faiss searches lists that it is given on one thread
         cells = self.index.quantizer.search(asked, n_probe)[::-1]
         self.told, ids = self.index.search_preassigned(queries, k, *cells)
         return ids

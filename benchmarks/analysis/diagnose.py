@@ -8,6 +8,7 @@ import numpy as np
 from benchmarks.analysis.select import average_recall
 from benchmarks.analysis.series import Series, series
 from benchmarks.cards import Algorithm
+from benchmarks.results.schema import label
 from benchmarks.results.store import Result
 from benchmarks.statistics.intervals import wilson
 
@@ -146,8 +147,10 @@ def _cause(each: Series, point: Result) -> str:
                 f"belong in answers are in none; they are {wanted[never].sum() / missed:.0%} of all that is missed)"
             )
     build = ", ".join(point.identity.build_params) or "none"
+    held = {name: value for name, value in point.identity.search_params.items() if name != each.knob}
+    what = f"what was built, or {label(held)}," if held else "what was built"
     return (
-        f"what was built does not allow more; build it better (its build parameters: {build}; answers are in order"
+        f"{what} does not allow more; build it better (its build parameters: {build}; answers are in order"
         f"{' and no group of vectors is missing' if point.truth is not None else ''})"
     )
 
