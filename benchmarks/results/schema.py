@@ -7,7 +7,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from benchmarks.cards import Value
+from benchmarks.cards import Distance, Value
 from benchmarks.yamlfile import Strict
 
 SCHEMA_VERSION = 1
@@ -20,12 +20,12 @@ class Identity(Strict):
     dataset: str
     base_sha256: str
     queries_sha256: str
-    distance: str
+    distance: Distance
     algorithm: str
     build_params: dict[str, Value]
     search_params: dict[str, Value]
     seed: int | None = Field(description="None where another harness measured: it does not say")
-    k: int
+    k: int = Field(ge=1)
     mode: Literal["batch", "single"]
     threads: int | None = Field(description="None where another harness measured: it does not say")
     source: str | None = Field(None, description="hash of what was imported; None for what was measured here")
@@ -104,17 +104,17 @@ class ResultRecord(Strict):
     status: Status
     reason: str | None = Field(None, description="one line, where the status is not ok")
     log: str | None = Field(None, description="the worker's output, relative to the results folder")
-    n: int = Field(description="base vectors")
-    nq: int = Field(description="queries")
+    n: int = Field(ge=1, description="base vectors")
+    nq: int = Field(ge=1, description="queries")
     truth: str = Field(description="key of the ground truth that hits were counted against")
     repeats: int = Field(description="passes over all queries whose times are kept")
     best_search_seconds: float | None = Field(
-        None, description="the fastest pass, where an imported result knows it and it is not among the repeats"
+        None, gt=0, description="the fastest pass, where an imported result knows it and it is not among the repeats"
     )
     index_dtype: str | None = Field(None, description="of the vectors as the library got them; the data may be another")
-    build_seconds: float | None = None
+    build_seconds: float | None = Field(None, ge=0)
     load_seconds: float | None = Field(None, description="time to load the saved index; None if it was built in place")
-    index_bytes: int | None = Field(None, description="size of the saved index; None if the adapter cannot save")
+    index_bytes: int | None = Field(None, ge=0, description="size of the saved index; None if the adapter cannot save")
     build_peak_bytes: int | None = Field(None, description="peak resident memory of the building process")
     search_peak_bytes: int | None = Field(None, description="peak resident memory while this point was searched")
     answers_vary: bool | None = Field(None, description="whether a repeat returned other ids than the first")

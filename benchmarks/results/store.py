@@ -32,6 +32,8 @@ SHAPES = {  # arrays of a complete point and their shapes
     "search_seconds": ("repeats",),
     "latency": ("repeats", "nq"),
 }
+COUNTS = ("hits", "hits_tied")
+WHOLE = ("neighbors", *COUNTS)  # arrays of integers; the others are of floats
 
 
 class Missing(UserError):
@@ -137,6 +139,17 @@ def folder_name(dataset: str) -> str:
     return f"{safe.strip('.')[:60]}-{hashlib.sha256(dataset.encode()).hexdigest()[:8]}"
 
 
+def _check_values(path: Path, small: dict[str, np.ndarray], denominator: int) -> None:
+    """Raises UserError where hits or times are none that could have been measured."""
+    for name in COUNTS:
+        if name in small and not 0 <= small[name].min() <= small[name].max() <= denominator:
+            low, high = small[name].min(), small[name].max()
+            raise UserError(f"{path}: array '{name}' should be from 0 to {denominator}, found {low} to {high}")
+    seconds = small.get("search_seconds", np.ones(1))
+    if not len(seconds) or not np.isfinite(seconds).all() or seconds.min() <= 0:
+        raise UserError(f"{path}: array 'search_seconds' should be times above 0, found {seconds[:3].tolist()}")
+
+
 class Store:
     """Result files below one folder: `<dataset>/<algorithm>/<label>-<hash>.hdf5`."""
 
@@ -210,8 +223,11 @@ class Store:
                     found = getattr(array, "shape", "nothing")
                     if found != shape:
                         raise UserError(f"{path}: array '{name}' should have shape {shape}, found {found}")
+                    if array.dtype.kind not in ("iu" if name in WHOLE else "f"):
+                        raise UserError(f"{path}: array '{name}' has the type {array.dtype}")
                     if len(axes) == 1:
                         small[name] = array[...]  # while the file is open, which takes longer than this
+                _check_values(path, small, record.denominator)
         return Result(path, record, small)
 
     def files(self, dataset: str | None = None) -> list[Path]:
@@ -220,12 +236,19 @@ class Store:
         return sorted(path for path in self.folder.glob(f"{folder}/*/*.hdf5") if not path.name.startswith("."))
 
     def results(self, dataset: str | None = None, warn=lambda line: None) -> Iterator[Result]:
-        """Every readable result; one bad file is one line to `warn`, not the end."""
+        """Every readable result; one bad file, or a copy of another, is one line to `warn`, not the end."""
+        seen: dict[tuple[Path, str], Path] = {}
         for path in self.files(dataset):
             try:
-                yield self.read(path)
+                result = self.read(path)
             except UserError as error:
                 warn(str(error))
+                continue
+            first = seen.setdefault((path.parent.parent, result.identity.hash()), path)
+            if first is path:
+                yield result
+            else:
+                warn(f"{path}: is the same point as {first} and is left out; remove one of them")
 
     def require_writable(self) -> None:
         """Raises UserError unless files can be made in the folder."""

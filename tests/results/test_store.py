@@ -81,6 +81,14 @@ def test_files_and_results_of_one_data_set(store):
     assert store.files("none") == [] and list(Store(store.folder / "no").results()) == []
 
 
+def test_a_copy_of_a_result_does_not_count_twice(store):
+    result, warnings = make_result(store), []
+    copy = result.path.with_name("z-copy.hdf5")
+    copy.write_bytes(result.path.read_bytes())
+    assert [item.path for item in store.results("toyset", warnings.append)] == [result.path]
+    assert len(warnings) == 1 and str(copy) in warnings[0] and str(result.path) in warnings[0]
+
+
 def test_logs_and_hidden_files_are_no_results(store):
     result = make_result(store)
     log = store.log_path(result.identity, "0123456789abcdef")
@@ -124,7 +132,21 @@ DAMAGE = {
     "narrow neighbors": swap("neighbors", np.zeros((5, 9), "i4")),
     "long hits": swap("hits", np.zeros(6, "u2")),
     "hits of two dimensions": swap("hits", np.zeros((5, 1), "u2")),
-    "one repeat": swap("search_seconds", np.zeros(1)),
+    "one repeat": swap("search_seconds", np.ones(1)),
+    "more hits than neighbours": swap("hits", np.full(5, 11, "u2")),
+    "tied hits below none": swap("hits_tied", np.full(5, -1, "i4")),
+    "hits that are no whole numbers": swap("hits", np.full(5, 1.0)),
+    "hits that are text": swap("hits", np.full(5, b"1")),
+    "ids that are no whole numbers": swap("neighbors", np.zeros((5, 10), "f4")),
+    "passes in no time": swap("search_seconds", np.zeros(3)),
+    "passes that ended before they began": swap("search_seconds", np.full(3, -1.0)),
+    "passes of no number of seconds": swap("search_seconds", np.array([1.0, np.nan, 1.0])),
+    "times that are text": swap("search_seconds", np.full(3, b"1")),
+    "no vectors": lambda path: edit_record(path, lambda record: record.update(n=0)),
+    "fewer vectors than none": lambda path: edit_record(path, lambda record: record.update(n=-5)),
+    "a distance that is none of ours": lambda path: edit_record(
+        path, lambda record: record["identity"].update(distance="hamming")
+    ),
     "turned latency": swap("latency", np.zeros((5, 3), "f4")),
     "group for an array": edit(lambda file: (file.pop("hits"), file.create_group("hits"))),
     "type for an array": edit(lambda file: (file.pop("hits"), file.__setitem__("hits", np.dtype("u2")))),
