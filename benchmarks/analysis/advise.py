@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from benchmarks.analysis.select import comparable
 from benchmarks.errors import UserError
 from benchmarks.hardware import parse_size
 from benchmarks.metrics.registry import Measured, Metric, parse_metric
@@ -131,12 +132,16 @@ def parse_constraint(text: str, side: Literal["min", "max"]) -> Constraint:
 def candidates(
     results: Iterable[Result], constraints: Sequence[Constraint], objective: Objective, shown: Sequence[Metric] = ()
 ) -> list[Candidate]:
-    """One for each setting; results that differ in the build's seed alone are one candidate. Failed points are none."""
+    """One for each setting; results that differ in the build's seed alone are one candidate. Failed points are none.
+
+    What is unlike in K, threads, data or machine is not the same setting, even where it may be shown together.
+    """
     groups: dict[tuple, list[Result]] = {}
     for result in results:
         identity = result.identity
         if result.ok:
-            key = (identity.algorithm, repr(identity.build_params), repr(identity.search_params), identity.k)
+            params = repr(identity.build_params), repr(identity.search_params)
+            key = (identity.algorithm, *params, identity.source, *comparable(result, speed=True))
             groups.setdefault(key, []).append(result)
     metrics = {item.name: item for item in (objective.metric, *(each.metric for each in constraints), *shown)}
     found = []
@@ -193,7 +198,8 @@ def advise(points: Sequence[Candidate], constraints: Sequence[Constraint], objec
         else:
             nearest = min(own, key=lambda point: (len(_broken(point, constraints)), -gain(point)))
             losers.append(Loser(nearest, _why_broken(nearest, constraints)))
-    prices = [price for each in constraints for price in _prices(chosen, measured, constraints, each, objective)]
+    priced = {each.metric.name: each for each in constraints if each.side == "min"}.values()  # each metric once
+    prices = [price for each in priced for price in _prices(chosen, good, each, objective)]
     return Advice(chosen, len(good), len(points), losers, prices, [])
 
 
@@ -230,24 +236,16 @@ def _why_broken(point: Candidate, constraints: Sequence[Constraint]) -> str:
 
 def _prices(
     chosen: Candidate,
-    points: Sequence[Candidate],
-    constraints: Sequence[Constraint],
+    good: Sequence[Candidate],
     constraint: Constraint,
     objective: Objective,
 ) -> list[Price]:
-    """The next steps along the front of a quality that has a lower bound against the objective."""
+    """The next steps, of points that hold every bound, along the front of a bounded quality against the objective."""
     metric, name = constraint.metric, objective.metric.name
-    if metric.definition.kind != "quality" or constraint.side != "min" or metric.name == name:
+    if metric.definition.kind != "quality" or metric.name == name:
         return []
-    others = [place for place, each in enumerate(constraints) if each is not constraint]
     start, base = chosen.values[metric.name].value, objective.sign * chosen.values[name].value
-    ahead = [
-        point
-        for point in points
-        if point.values[metric.name] is not None
-        and point.values[metric.name].value > start
-        and all(constraints[place].holds(point.ends[place]) for place in others)
-    ]
+    ahead = [point for point in good if point.values[metric.name].value > start]
     ahead.sort(key=lambda point: objective.sign * point.values[name].value, reverse=True)
     front, best = [], start
     for point in ahead:  # dearer and dearer; each must bring more than all before it

@@ -43,7 +43,8 @@ def series(results: Iterable[Result], algorithms: Mapping[str, Algorithm]) -> li
         own = [result for result in results if result.identity.algorithm == algorithm]
         card = algorithms.get(algorithm)
         used = {name for result in own for name in result.identity.search_params}
-        knobs = [name for name, item in card.offer.parameters.items() if item.monotone and name in used] if card else []
+        offered = card.offer.parameters.items() if card else ()
+        knobs = [name for name, item in offered if item.monotone and name in used and _orderable(name, own)]
         knobs = knobs or _varying(own)
         groups: dict[tuple, list[Result]] = {}
         for knob in knobs or [None]:
@@ -72,3 +73,8 @@ def _varying(results: list[Result]) -> list[str]:
         if len(values) > 1 and all(isinstance(value, (int, float)) and value is not True for value in values):
             found.append(name)
     return found
+
+
+def _orderable(name: str, results: list[Result]) -> bool:
+    """Whether all values of a search parameter are numbers, as an older adapter may not have had them."""
+    return all(isinstance(result.identity.search_params.get(name, 0), (int, float)) for result in results)

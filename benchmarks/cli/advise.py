@@ -107,7 +107,7 @@ def print_advice(
         identity = point.results[0].identity
         texts = [label(identity.build_params), label(identity.search_params)]
         cells = [cell(point.values[metric.name]) for metric in columns]
-        table.add_row(mark, point.algorithm, *map(escape, texts), *cells, style="bold" if mark else None)
+        table.add_row(mark, *map(escape, (point.algorithm, *texts)), *cells, style="bold" if mark else None)
     console.print(table)
     for loser in advice.losers:
         say(f"not {loser.candidate.name()}: {loser.reason}")
@@ -119,10 +119,11 @@ def print_advice(
         )
     if not advice.prices and any(each.metric.definition.kind == "quality" for each in constraints):
         say("no measured point has more of what is asked for; a larger sweep may")
-    say(
-        f"Intervals are those of single points; the best of {advice.qualified} looks a little better than it is.",
-        style="dim",
-    )
+    if advice.qualified > 1:
+        say(
+            f"Intervals are those of single points; the best of {advice.qualified} looks a little better than it is.",
+            style="dim",
+        )
 
 
 def cell(measured: Measured | None) -> str:

@@ -104,7 +104,9 @@ def _list_results(console: Console, store: Store) -> None:
         ] += 1
     table = _table(f"results ({store.folder})", "data set", "algorithm", "k", "mode", "threads", "points", "failed")
     for key in sorted({key[:-1] for key in count}, key=lambda key: (*key[:4], key[4] == "?", key[4])):
-        table.add_row(*map(str, key), str(count[(*key, "ok")]), str(count[(*key, "failed")] or ""))
+        table.add_row(
+            *(escape(str(each)) for each in key), str(count[(*key, "ok")]), str(count[(*key, "failed")] or "")
+        )
     console.print(table if count else f"results ({store.folder}): none yet")
 
 

@@ -103,6 +103,34 @@ def test_every_build_of_a_setting_has_to_hold_the_bound(tmp_path):
     assert answer.chosen.name() == "faiss-hnsw e=2" and answer.considered == 2 and len(answer.chosen.results) == 2
 
 
+def test_unlike_results_of_one_setting_are_not_its_builds(tmp_path):
+    store = Store(tmp_path)
+    made = [make_result(store, hits=[9] * 500, qps=1000.0 * threads, threads=threads) for threads in (1, 2)]
+    made.append(make_result(store, hits=[5] * 500, qps=5000.0, queries="others"))
+    answer = ask(made, "recall=0.8")
+    assert (answer.considered, answer.qualified) == (3, 2) and answer.chosen.results == (made[1],)
+
+
+def test_no_price_for_a_step_that_does_not_hold_the_bound_in_every_build(tmp_path):
+    store = Store(tmp_path)
+    plenty = [9] * 900 + [0] * 100
+    made = [make_result(store, search={"ef": 1}, hits=plenty, qps=1000)]
+    for seed, bad in enumerate((400, 50, 40)):  # better in the middle, and not to be relied on
+        made.append(make_result(store, search={"ef": 2}, hits=[9] * (1000 - bad) + [0] * bad, qps=2000, seed=seed))
+    answer = ask(made, "robustness-0.9=0.85", "robustness-0.9=0.8")
+    assert answer.chosen.results == (made[0],) and not answer.prices
+
+
+def test_a_metric_with_two_bounds_has_its_price_told_once(tmp_path):
+    store = Store(tmp_path)
+    made = [
+        make_result(store, search={"ef": ef}, hits=[9] * (1000 - bad) + [0] * bad, qps=qps)
+        for ef, bad, qps in ((1, 100, 2000), (2, 10, 1000))
+    ]
+    answer = ask(made, "robustness-0.9=0.85", "robustness-0.9=0.8")
+    assert [price.cost for price in answer.prices] == [pytest.approx(1000)]
+
+
 def test_what_more_robustness_costs(tmp_path):
     store = Store(tmp_path)
     zero = [200, 100, 120, 50]  # of 1,000 queries; the third is slower and worse than the second

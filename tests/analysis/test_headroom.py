@@ -72,3 +72,11 @@ def test_series_hold_one_build_each(tmp_path):
         ("unknown ratio=0.5", [0]),
     ]
     assert found[0].family == "graph" and found[0].knob == "efSearch" and found[3].family is None
+
+
+def test_a_knob_with_a_value_that_is_no_number_is_no_knob(tmp_path):
+    store = Store(tmp_path)
+    for effort in (10, 20, "many"):
+        make_result(store, search={"efSearch": effort})
+    found = series(store.results(), find_algorithms())
+    assert [len(each.points) for each in found] == [1, 1, 1]

@@ -54,3 +54,9 @@ def test_unlike_results_are_not_chosen_between(folder):
     make_result(Store(folder), algorithm="scann", hits=np.full(1000, 9), cpu="Another CPU", qps=1e6)
     done = call(verb.main, "--min", "recall=0.5", "--results-dir", folder)
     assert done.code == 2 and "differ in machine" in done.err
+
+
+def test_names_are_no_markup_and_the_best_of_one_is_not_flattered(tmp_path):
+    make_result(Store(tmp_path), algorithm="[red]x@there", hits=np.full(1000, 9))
+    done = call(verb.main, "--min", "recall=0.5", "--results-dir", tmp_path)
+    assert done.code == 0 and "[red]x@there" in done.out and "looks a little better" not in done.out
