@@ -207,6 +207,7 @@ CHANGES = {
     "k": 11,
     "mode": "single",
     "threads": 2,
+    "source": "f" * 64,
 }
 
 

@@ -416,7 +416,7 @@ def test_names_that_the_scale_lacks(store, suite, refusal, check, words):
 @pytest.mark.parametrize(
     ("check", "words"),
     [
-        ("{kind: ordr}", "unknown kind 'ordr'; known: change, choice"),
+        ("{kind: ordr}", "unknown kind 'ordr'; known: at-recall, change"),
         ("{kind: [1]}", "unknown kind"),
         ("7", "check"),
         (ORDER.replace("recall:", "recal:") % ("A", "B"), "unknown key 'claims.0.check.recal'; did you mean 'recall'?"),

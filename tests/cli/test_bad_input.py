@@ -107,7 +107,7 @@ RUN = {
     ),
     "unknown distance in a card": (lambda f: card(f, GOOD.replace("l2", "l1")), ["card.yml:2", "distance", "l1"]),
     "card that is no YAML": (lambda f: card(f, "title: [\n"), ["card.yml:", "expected"]),
-    "card without base": (lambda f: card(f, "title: x\ndistance: l2\n"), ["card.yml", "base or generator"]),
+    "card without base": (lambda f: card(f, "title: x\ndistance: l2\n"), ["card.yml", "exactly one of base"]),
     "unknown key in a sweep": (lambda f: sweep(f, "k: 10\nrepeat: 3\n"), ["sweep.yml:2", "repeat", "repeats"]),
     "unknown key in a grid": (
         lambda f: sweep(f, "algorithms:\n  toy:\n    serch: {drop: [0.5]}\n"),

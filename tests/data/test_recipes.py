@@ -142,7 +142,7 @@ def test_a_card_gives_what_its_recipe_takes(name):
 
 def test_the_cards_of_icons_share_one_recipe():
     cards = [load_dataset_card(DATASETS / f"{name}.yml") for name in DERIVED if name.startswith("icons-")]
-    assert len(cards) == 3 and len({card.recipe.model_dump_json() for card in cards}) == 1
+    assert len(cards) == 4 and len({card.recipe.model_dump_json() for card in cards}) == 1
 
 
 # --- word vectors ---------------------------------------------------------------------------------------------------
