@@ -178,7 +178,7 @@ def _groups(results: Iterable[Result]) -> dict[tuple, list[Result]]:
         )
         groups.setdefault(key, []).append(result)
     for key, group in groups.items():
-        group.sort(key=lambda result: result.identity.seed)
+        group.sort(key=lambda result: (result.identity.seed is None, result.identity.seed or 0))  # imported: unknown
         for name in ("data", "queries", "truth", "distance"):
             if len({FIELDS[name].of(result) for result in group}) > 1:
                 raise UserError(

@@ -12,7 +12,7 @@ import numpy as np
 
 from benchmarks.analysis.series import Series
 from benchmarks.metrics.quality import hits_needed
-from benchmarks.results.store import Result
+from benchmarks.results.store import Missing, Result
 
 
 @dataclass(frozen=True)
@@ -45,8 +45,12 @@ def seconds_per_query(points: Sequence[Result]) -> np.ndarray:
     """float64 (points, nq): of each query where they were timed one by one, else the average of the pass, medians."""
     rows = []
     for point in points:
-        if point.latency is not None:
-            rows.append(np.median(point.latency, axis=0).astype(np.float64))
+        try:
+            latency = point.latency
+        except Missing:  # of another harness, which kept none
+            latency = None
+        if latency is not None:
+            rows.append(np.median(latency, axis=0).astype(np.float64))
         else:
             rows.append(np.full(point.record.nq, np.median(point.search_seconds) / point.record.nq))
     return np.array(rows)

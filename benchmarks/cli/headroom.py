@@ -11,7 +11,7 @@ from benchmarks.analysis.headroom import Headroom, headroom
 from benchmarks.analysis.select import describe, require_ok
 from benchmarks.analysis.series import series
 from benchmarks.cards import find_algorithms
-from benchmarks.cli.common import Parser, folder, guarded, make_console
+from benchmarks.cli.common import Parser, folder, guarded, make_console, warn
 from benchmarks.cli.selection import add_selection, select
 from benchmarks.errors import UserError
 from benchmarks.figures.headroom import draw_headroom
@@ -22,8 +22,13 @@ from benchmarks.metrics.registry import parse_metric
 
 def run(options) -> int:
     """Compare, print, draw."""
-    results = select(options, [parse_metric("qps")])
+    qps = parse_metric("qps")
+    results = select(options, [qps])
     require_ok(results)
+    untimed = [result for result in results if result.ok and qps.compute(result) is None]
+    if untimed:
+        warn(f"{len(untimed)} imported points have no times and are left out")
+        results = [result for result in results if result not in untimed]
     several = [each for each in series(results, find_algorithms()) if len(each.points) > 1]
     if not several:
         raise UserError(

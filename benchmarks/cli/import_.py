@@ -131,7 +131,10 @@ def look(
         for path in files:
             try:
                 require_readable(path)
-                module = formats[0] if formats else format_of_file(path)
+                module = format_of_file(path)
+                if formats and module is not None and not formats[0].recognise(path):
+                    raise UserError(f"is a file of {module.NAME}, whose times mean something else; leave --from out")
+                module = formats[0] if formats else module
                 if module is None and path.suffix.lower() in (".json", ".parquet") and len(files) > 1:
                     tally.no_results += 1  # much else ends so
                     continue

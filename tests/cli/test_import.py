@@ -7,6 +7,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from benchmarks.cli import compare as compare_verb
+from benchmarks.cli import headroom as headroom_verb
 from benchmarks.cli import import_ as import_verb
 from benchmarks.cli import list as list_verb
 from benchmarks.cli import plot as plot_verb
@@ -295,3 +297,29 @@ def test_ctrl_c_keeps_what_is_imported(tmp_path):
     assert again.code == 0 and f"{60 - kept} operating points imported (" in again.out, again.err
     assert f"{kept} were there already" in again.out and "looking at 60 files" in again.err
     assert len(read_results(tmp_path / "results")) == 60
+
+
+def test_a_format_that_a_file_is_plainly_not_of_is_refused(tmp_path, vectors, imports):
+    """Both harnesses write best_search_time, one of a query and one of a pass."""
+    ids = worse_ids(exact_ids(*vectors), 1)
+    write_ann(tmp_path / "ann/tiny/10/hnswlib/x.hdf5", ids, told_distances(ids, *vectors))
+    write_big(tmp_path / "big/tiny/10/diskann/x.hdf5", ids)
+    for folder, said, truly in (("ann", "big-ann", "ann-benchmarks"), ("big", "ann-benchmarks", "big-ann")):
+        done = imports(tmp_path / folder, "--from", said)
+        assert done.code == 2 and f"is a file of {truly}" in done.err
+        assert imports(tmp_path / folder, "--from", truly).code == 0
+
+
+def test_two_runs_of_one_setting_elsewhere_are_compared_and_need_no_times(tmp_path, vectors, imports):
+    """Their seeds are unknown, and one of them was not timed."""
+    truth = exact_ids(*vectors)
+    for seed in range(2):
+        ids = worse_ids(truth, seed)
+        path = write_ann(tmp_path / f"{seed}/tiny/10/hnswlib/x.hdf5", ids, told_distances(ids, *vectors))
+    with h5py.File(path, "r+") as file:
+        del file["times"]
+    assert imports(tmp_path / "0", tmp_path / "1").code == 0
+    results = tmp_path / "results"
+    assert call(compare_verb.main, results, results, "--metric", "recall").code == 0
+    done = call(headroom_verb.main, "--results-dir", results)
+    assert done.code == 2 and "1 imported points have no times" in done.err and "error: no build" in done.err

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.errors import UserError
+from benchmarks.files import write_whole
 from benchmarks.paths import ROOT
 from benchmarks.results.schema import Identity
 from benchmarks.results.store import SHAPES, Result, Store
@@ -336,6 +337,14 @@ def test_a_failed_write_keeps_the_file_before_it(store, monkeypatch):
     with pytest.raises(OSError, match="disk full"):
         make_result(store, hits=[2, 2], with_truth=False)
     assert files(store.folder) == [before.path] and before.path.read_bytes() == content
+
+
+def test_a_failed_write_names_the_file_and_not_its_temporary_name(tmp_path):
+    path = tmp_path / "file" / "x.json"
+    path.parent.write_text("no folder")
+    with pytest.raises(OSError) as failure:
+        write_whole(path, b"x")
+    assert failure.value.filename == str(path) and failure.value.filename2 is None
 
 
 def test_a_file_appears_whole(store, monkeypatch):
