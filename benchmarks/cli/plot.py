@@ -287,10 +287,11 @@ def tradeoff(
     look: dict[str, Style],
 ) -> tuple[Drawing, list[Point]]:
     """Draw one metric against another, of every point."""
+    verdicts = answers_of(args, selected) if preset.answers else None
     points = measure(selected, metrics_of(panels))
-    if preset.answers:
+    if verdicts:
         shown = {"title": preset.shows, "scale": args.scale or "linear", "mixed": mixed, "look": look}
-        return draw_answers(points, panels, answers_of(args, selected), **shown), points
+        return draw_answers(points, panels, verdicts, **shown), points
     drawing = draw_tradeoff(
         points,
         panels,
