@@ -237,7 +237,7 @@ def print_analysis(console: Console, found: Analysis) -> None:
         if change.clear:
             say(f"δ = {change.delta:g}: {said}")
         elif change.even > MOST_EVEN:
-            say(f"δ: no break; accuracy rises as evenly with recall as in a step; the best step: {said}")
+            say(f"δ: no break; a straight line fits as well as a step; the best step: {said}")
         else:
             say(f"δ: no clear break at this n; {said}")
     if found.kept_from is not None:

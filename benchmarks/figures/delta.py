@@ -64,7 +64,7 @@ def _verdict(found: Analysis) -> list[str]:
     if change is None or not change.clear:
         notes.append("No clear break of accuracy is found at this n.")
         if change and change.even > MOST_EVEN:
-            notes[0] = "There is no break: accuracy rises as evenly with recall as in a step."
+            notes[0] = "There is no break: a straight line fits as well as a step."
     if found.kept_from is not None:
         notes.append(
             f"Queries keep {KEPT:g} of their accuracy with exact neighbours from recall {found.kept_from:g} on."
