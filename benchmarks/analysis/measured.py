@@ -7,7 +7,15 @@ from pydantic import Field
 
 from benchmarks.analysis.checks.registry import Lack, Missing, Where
 from benchmarks.analysis.contrast import Term
-from benchmarks.analysis.select import average_recall, choose, failures, listed, of_newest_code, require_alike
+from benchmarks.analysis.select import (
+    average_recall,
+    choose,
+    failures,
+    listed,
+    measured_as,
+    of_newest_code,
+    require_alike,
+)
 from benchmarks.analysis.series import series
 from benchmarks.analysis.stations import (
     TOLERANCE,
@@ -250,15 +258,8 @@ class Measured:
         parts += [f"at recall@{k} = {where.recall:g}"] if where.recall is not None else [f"K = {k}"] if k != 10 else []
         parts += [f": {what}"] if what else []
         parts += [f"(there: {there})"] if there else []
-        text = " ".join(parts).replace(" :", ":")
-        return Lack(text, dataset, algorithm, k, where.recall, tuple(settings.items()), self._like(dataset))
-
-    def _like(self, dataset: str) -> str:
-        there = self.results(dataset)
-        if not there:
-            return ""
-        mode = there[0].identity.mode
-        return f" --threads {there[0].identity.threads}" + (f" --mode {mode}" if mode != "batch" else "")
+        text, like = " ".join(parts).replace(" :", ":"), measured_as(self.results(dataset))
+        return Lack(text, dataset, algorithm, k, where.recall, tuple(settings.items()), like)
 
     def require_one_machine(self, points: Sequence[Result]) -> None:
         """Raises Missing where the speeds of the points cannot be compared."""

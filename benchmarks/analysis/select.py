@@ -141,8 +141,20 @@ def of_newest_code(results: Iterable[Result]) -> tuple[list[Result], list[Result
         name, made = result.identity.algorithm, result.record.provenance
         if name not in newest or made.measured_at > newest[name].measured_at:
             newest[name] = made
-    old = [r for r in results if r.record.provenance.code_sha256 != newest[r.identity.algorithm].code_sha256]
-    return [result for result in results if result not in old], old
+    split: dict[bool, list[Result]] = {True: [], False: []}
+    for result in results:
+        same = result.record.provenance.code_sha256 == newest[result.identity.algorithm].code_sha256
+        split[same].append(result)
+    return split[True], split[False]
+
+
+def measured_as(results: Iterable[Result]) -> str:
+    """Options of run.py that measure more in the way of most of these: ` --threads 1 --mode single`."""
+    ways = Counter((result.identity.threads, result.identity.mode) for result in results)
+    if not ways:
+        return ""
+    threads, mode = ways.most_common(1)[0][0]
+    return (f" --threads {threads}" if threads else "") + (f" --mode {mode}" if mode != "batch" else "")
 
 
 def inventory(results: Iterable[Result]) -> str:

@@ -9,12 +9,14 @@ from benchmarks.analysis.claims import SUITE, judge, load_claims
 from benchmarks.analysis.measured import Measured
 from benchmarks.analysis.verdicts import as_data, as_markdown, as_text, counts_line
 from benchmarks.cards import find_algorithms, unknown_name
-from benchmarks.cli.common import Parser, add_results_dir, folder, guarded, positive, warn
+from benchmarks.cli.common import Parser, add_results_dir, folder, guarded, warn
+from benchmarks.cli.selection import add_filters
 from benchmarks.errors import UserError
 from benchmarks.files import write_whole
 from benchmarks.paths import RESULTS
 from benchmarks.results.store import Store
 
+FILTERS = ("mode", "threads", "distance", "data")
 FORMATS = {"text": ".txt", "markdown": ".md", "json": ".json"}
 
 DESCRIPTION = """What the paper found, as statements in configs/suites/paper-claims.yml, each held against our results.
@@ -51,7 +53,7 @@ def run(options) -> int:
         if name not in algorithms:
             raise unknown_name("algorithm", name, list(algorithms), "see the folder algorithms/")
     store = Store(options.results_dir)
-    selection = {name: getattr(options, name) for name in ("mode", "threads", "distance", "data")}
+    selection = {name: getattr(options, name) for name in FILTERS}
     measured = Measured(store, scale, algorithms, tolerance=suite.tolerance, selection=selection, warn=_once(warn))
     judgements = judge(suite, measured, options.claim)
     elsewhere = None if options.results_dir == RESULTS else options.results_dir
@@ -120,10 +122,7 @@ def main(argv: list[str] | None = None) -> None:
         "--index", action="append", default=[], metavar="PAPER=OURS", help="algorithm for one of the paper's indexes"
     )
     parser.add_argument("--claim", action="append", default=[], metavar="ID", help="only this one; repeatable")
-    parser.add_argument("--mode", choices=["batch", "single"], help="only points of this mode")
-    parser.add_argument("--threads", type=positive, metavar="N", help="only points of N threads")
-    parser.add_argument("--distance", choices=["l2", "ip", "cosine"], help="only points of this distance")
-    parser.add_argument("--data", metavar="HASH", help="only points whose base or queries have a hash that begins so")
+    add_filters(parser, *FILTERS)
     parser.add_argument("--format", choices=list(FORMATS), help="default: what --out ends in, else text")
     parser.add_argument("--out", type=folder, metavar="FILE", help="default: standard output")
     add_results_dir(parser)

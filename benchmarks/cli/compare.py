@@ -24,6 +24,7 @@ from benchmarks.analysis.gate_report import (
 from benchmarks.analysis.rules import judge, outcome
 from benchmarks.analysis.select import choose
 from benchmarks.cli.common import Parser, folder, guarded, make_console, positive, warn
+from benchmarks.cli.selection import add_filters
 from benchmarks.errors import UserError
 from benchmarks.files import write_whole
 from benchmarks.metrics.registry import parse_metric
@@ -75,11 +76,8 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--max-drop", nargs="+", default=[], metavar="METRIC=DROP", help="rules: how much worse NEW may be"
     )
-    parser.add_argument("--algorithm", action="append", default=[], metavar="NAME", help="only this one; repeatable")
-    parser.add_argument("--k", type=positive, help="only points that were asked for K neighbours")
-    parser.add_argument("--mode", choices=["batch", "single"], help="only points of this mode")
-    parser.add_argument("--threads", type=positive, metavar="N", help="only points of N threads")
-    parser.add_argument("--mix", action="store_true", help="compare unlike runs nevertheless; the output then says so")
+    mix = {"help": "compare unlike runs nevertheless; the output then says so"}
+    add_filters(parser, "algorithm", "k", "mode", "threads", "mix", mix=mix)
     parser.add_argument("--confirm", type=positive, metavar="N", help="rounds of fresh runs where speed looks worse")
     parser.add_argument(
         "--base-command", metavar="COMMAND", help="how --confirm measures BASE; {out} is the folder for its results"

@@ -1,7 +1,6 @@
 """python plot.py: draw what was measured. Reads results, never writes them."""
 
 import argparse
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
@@ -13,11 +12,11 @@ from rich.markup import escape
 from rich.table import Table
 
 from benchmarks.analysis.equal import Matches, match
-from benchmarks.analysis.select import choose, of_newest_code, require_alike, with_values
+from benchmarks.analysis.select import require_alike, with_values
 from benchmarks.analysis.stations import TOLERANCE
 from benchmarks.cards import find_algorithms
-from benchmarks.cli.common import Parser, add_results_dir, guarded, positive, warn
-from benchmarks.cli.selection import dataset_of, ks_of
+from benchmarks.cli.common import Parser, add_results_dir, guarded, warn
+from benchmarks.cli.selection import add_filters, dataset_of, filtered, ks_of, of_one_code
 from benchmarks.errors import UserError
 from benchmarks.figures import presets
 from benchmarks.figures.axes import short
@@ -80,11 +79,6 @@ def parser() -> argparse.ArgumentParser:
         epilog=f"{EXAMPLES}\nfigures of the paper (arXiv 2507.00379):\n{figures}\n\n"
         f"metrics (name@K for one K):\n{known}",
     )
-    parser.add_argument(
-        "--dataset",
-        metavar="NAME",
-        help="data set (may be left out if only one was measured, or with --figure the paper's)",
-    )
     kind = parser.add_mutually_exclusive_group()
     kind.add_argument("--figure", metavar="N", help=f"a figure of the paper: {', '.join(presets.FIGURES)}; see below")
     kind.add_argument("--curve", action="store_true", help="robustness against δ, one operating point per algorithm")
@@ -130,7 +124,12 @@ def parser() -> argparse.ArgumentParser:
         help="of an application: a file of results/<dataset>/rag, without .csv, that python -m benchmarks rag wrote "
         f"(default: {presets.ANSWERS})",
     )
-    parser.add_argument("--algorithm", action="append", default=[], metavar="NAME", help="only this one; repeatable")
+    add_filters(
+        parser,
+        dataset={"help": "data set (may be left out if only one was measured, or with --figure the paper's)"},
+        k={"action": "append", "default": [], "help": "only points of K neighbours; repeatable for curves"},
+        mix={"help": "show unlike results together; the figure then says so"},
+    )
     parser.add_argument(
         "--only",
         action="append",
@@ -138,14 +137,6 @@ def parser() -> argparse.ArgumentParser:
         metavar="ALGORITHM.PARAM=V,V",
         help="of this algorithm only points with one of these values, such as faiss-hnsw.M=16; repeatable",
     )
-    parser.add_argument(
-        "--k", action="append", type=positive, help="only points of K neighbours; repeatable for curves"
-    )
-    parser.add_argument("--mode", choices=["batch", "single"], help="only points of this mode")
-    parser.add_argument("--threads", type=positive, metavar="N", help="only points of N threads")
-    parser.add_argument("--distance", choices=["l2", "ip", "cosine"], help="only points of this distance")
-    parser.add_argument("--data", metavar="HASH", help="only points whose base or queries have a hash that begins so")
-    parser.add_argument("--mix", action="store_true", help="show unlike results together; the figure then says so")
     parser.add_argument("--quiet", action="store_true", help="print the paths only, not the table")
     parser.add_argument("--format", metavar="LIST", help="png, svg, pdf, or several with commas (default: png)")
     parser.add_argument("--no-csv", action="store_true", help="do not write the table behind the figure beside it")
@@ -252,30 +243,19 @@ def selection(
     """
     advice = f"measure more: python run.py --dataset {dataset} {preset.measure}".strip()
     present = {result.identity.algorithm for result in results}
-    ks = sorted(set(args.k)) if args.k and len(args.k) > 1 else ks_of(args.k[0] if args.k else None, shown)
-    ks = tuple(ks) or preset.ks
+    ks = tuple(ks_of(args.k, shown)) or preset.ks
     named = [each for each in results if each.identity.algorithm in (args.algorithm or present)]
     if named and (preset.ks or len(ks) > 1):
         presets.require_ks(ks, named, dataset)
-    selected = choose(
-        results,
-        algorithms=args.algorithm or (presets.algorithms_of(preset, present, advice) if present else ()),
-        ks=ks,
-        mode=args.mode,
-        threads=args.threads,
-        distance=args.distance,
-        data=args.data,
-    )
+    usual = presets.algorithms_of(preset, present, advice) if present and not args.algorithm else ()
+    selected = filtered(results, args, ks, usual)
     selected = with_values(selected, map(partial(parse_override, option="--only"), args.only))
     presets.require_variety(preset, selected, advice)
-    if not args.mix:
-        selected, old = of_newest_code(selected)
-        for name, count in Counter(result.identity.algorithm for result in old).items():
-            warn(f"{count} points of {name} were measured with older code of it and are left out; --mix shows them")
+    selected, older = of_one_code(selected, args.mix)
     apart = sorted({result.identity.k for result in selected}) if preset.kind == "curve" else [None]
     together = [[each for each in selected if k in (None, each.identity.k)] for k in apart]
     unlike = [require_alike(group, speed=shows_speed(shown), mix=args.mix) for group in together]
-    return selected, "; ".join(dict.fromkeys(filter(None, unlike))) or None
+    return selected, "; ".join(dict.fromkeys(filter(None, [*unlike, older]))) or None
 
 
 def tradeoff(

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from benchmarks.analysis.select import listed, varying
+from benchmarks.analysis.select import listed, measured_as, varying
 from benchmarks.errors import UserError
 from benchmarks.figures.axes import round_down
 from benchmarks.figures.panels import Floor, Panel
@@ -267,9 +267,11 @@ def require_ks(ks: Sequence[int], results: Sequence[Result], dataset: str) -> No
     present = {result.identity.k for result in results if result.ok}
     missing = [k for k in ks if k not in present]
     if missing:
+        how = "".join(f" --algorithm {name}" for name in sorted({each.identity.algorithm for each in results}))
+        how += measured_as(results)
         raise UserError(
             f"this figure shows K = {listed(ks)} and K = {listed(missing)} was not measured; run: "
-            + " and ".join(f"python run.py --dataset {dataset} --k {k}" for k in missing)
+            + " and ".join(f"python run.py --dataset {dataset} --k {k}{how}" for k in missing)
             + (f"; or choose with --k, measured: {listed(sorted(present))}" if present else "")
         )
 

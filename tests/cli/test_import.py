@@ -156,8 +156,8 @@ def test_figures_of_imported_points(imports, mixed, tmp_path, monkeypatch):
     for options in (
         (),
         ("--metric", "qps"),
-        ("--curve", "--recall", "0.69"),
-        ("--distribution", "--recall", "0.69"),
+        ("--curve", "--recall", "0.69", "--tolerance", "0.01"),
+        ("--distribution", "--recall", "0.69", "--tolerance", "0.01"),
         ("--metric", "recall", "--versus", "qps"),
     ):
         finished = call(plot_verb.main, *here, *ann, *options)

@@ -6,8 +6,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from benchmarks.cli.plot import main
+from benchmarks.cli.plot import main, parser, selection
 from benchmarks.errors import UserError
+from benchmarks.figures import presets
 from benchmarks.figures.files import formats_of, paths_of
 from benchmarks.figures.theme import RC
 from benchmarks.metrics.registry import parse_metric
@@ -154,6 +155,16 @@ def test_points_of_older_code_are_left_out_aloud(plot, store):
     code, out, err = plot()
     assert code == 0 and "points of faiss-hnsw were measured with older code" in err and "efSearch=16" not in out
     assert "efSearch=99" not in plot("--quiet")[1]
+
+
+def test_points_of_older_code_that_are_mixed_are_named_in_the_figure(store):
+    make_result(store, build={"M": 8}, search={"efSearch": 99}, code="new", measured_at="2027-01-01T00:00:00+00:00")
+    results = list(store.results())
+    args = parser().parse_args(["--mix", "--algorithm", "faiss-hnsw"])
+    shown, note = selection(args, presets.PLAIN, "toyset", results, [])
+    old = sum(each.identity.algorithm == "faiss-hnsw" for each in results) - 1
+    assert len(shown) == old + 1
+    assert note == f"mixed: newer code, and {old} points of faiss-hnsw measured with older code"
 
 
 def test_several_data_sets_need_a_name(plot, store):
@@ -311,8 +322,11 @@ def test_what_a_figure_lacks_is_one_line_that_says_what_to_run(study, tmp_path, 
 
     assert "there is no figure '4'" in refused_figure("4")
     assert "shows K = 7 and K = 7 was not measured" in refused_figure("6", "--k", "7")
-    assert "K = 7 was not measured; run: python run.py --dataset toyset --k 7" in refused_figure(
+    assert "K = 7 was not measured; run: python run.py --dataset toyset --k 7 --algorithm faiss-flat" in refused_figure(
         "9", "--k", "10", "--k", "7"
+    )
+    assert "run.py --dataset toyset --k 7 --algorithm faiss-flat --threads 1;" in refused_figure(
+        "6", "--k", "7", "--algorithm", "faiss-flat"
     )
     one = refused_figure("3", "--k", "10", "--algorithm", "faiss-flat")
     assert "2 indexes are needed at average recall 0.9" in one and "run.py --set" in one
