@@ -129,6 +129,10 @@ def run(options: argparse.Namespace) -> int:
     mixed = require_like(matched.pairs, _speeds([*metrics, *ruled]), options.mix)
     confidence = gate.confidence if gate else CONFIDENCE
     found = changes(matched.pairs, metrics, confidence)
+    shown = {change.metric.name for change in found}
+    for metric in asked if matched.pairs else ():
+        if metric.name not in shown:
+            raise UserError(f"--metric {metric.name}: none of the points has it on both sides; leave it out")
     verdicts = []
     if gate:
         confirm = None

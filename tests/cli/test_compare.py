@@ -223,6 +223,14 @@ def test_unknown_sources_are_one_line(tmp_path):
     assert done.code == 2 and "no such file or folder" in done.err and done.err.count("\n") == 1
 
 
+@pytest.mark.parametrize("metric", ["latency-p50", "recall@20"])
+def test_a_metric_that_no_pair_has_is_named(sides, metric):
+    for store in sides:
+        make_result(store)
+    done = compare(sides, "--metric", "recall", "--metric", metric)
+    assert done.code == 2 and f"--metric {metric}" in done.err and done.err.count("\n") == 1 and not done.out
+
+
 @pytest.mark.slow
 def test_a_slower_index_is_confirmed_by_real_runs(tmp_path):
     """Fewer probes against more: both measured anew, in turns, and the one that is truly slower fails."""
