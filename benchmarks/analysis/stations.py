@@ -143,8 +143,9 @@ def station_at(
     last point, where no other line has it.
     """
     found = [each for line in lines if (each := _on_line(sorted(line, key=axis), wanted, axis, tolerance))]
-    seed = min((each.result.identity.seed for each in found), default=None)
-    found = [each for each in found if each.result.identity.seed == seed]
+    seeds = [each.result.identity.seed for each in found]  # None where another harness did not say
+    lowest = min((seed for seed in seeds if seed is not None), default=None)
+    found = [each for each, seed in zip(found, seeds, strict=True) if seed == lowest]
     return replace(min(found, key=_gap), lines=len(found)) if found else None
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+import numpy as np
 import pandas as pd
 
 from benchmarks.figures.axes import set_share_axis
@@ -29,10 +30,16 @@ def draw_answers(
         points, panels, title, scale, mixed, look: of `draw_tradeoff`.
         verdicts: with those of the controls.
     """
-    controls = {name: accuracy_of(verdicts.of[name]) for name in CONTROLS if name in verdicts.of}
+    known = verdicts.complete(list(verdicts.of))  # the questions that the points are drawn by
+    controls = {name: accuracy_of(verdicts.of[name][known]) for name in CONTROLS if name in verdicts.of}
     said = ", ".join(f"{name} {each.value:.4f} [{each.low:.4f}, {each.high:.4f}]" for name, each in controls.items())
     asked = max(point.values[panels[0].ys[0].name].n for point in points if point.values[panels[0].ys[0].name])
     notes = [f"Accuracy over {asked:,} questions" + (f"; with controls as documents: {said}." if said else ".")]
+    judged = int((~np.isnan(list(verdicts.of.values()))).any(axis=0).sum())
+    if judged > known.sum():
+        notes.append(
+            f"{judged - known.sum():,} more questions have verdicts, but not of every point: they are left out."
+        )
     drawing = draw_tradeoff(points, panels, title=title, scale=scale, mixed=mixed, look=look, notes=notes)
     exact = controls.get(EXACT)
     for axis in drawing.figure.axes:

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -104,3 +106,17 @@ def test_settings_choose_by_build_and_search(points):
     several = [points(900, 1), points(900, 2)]
     assert with_settings(several, {"M": 8, "efSearch": 2}) == [several[1]]
     assert with_settings(several, {"M": 16}) == [] == with_settings(several, {"other": 1})
+
+
+def test_lines_without_a_seed_are_as_good_as_any(tmp_path):
+    """Another harness did not say; two of its runs of one setting are two lines."""
+    store = Store(tmp_path)
+    made = [make_result(store, search={"e": e}, hits=[h] * 50, seed=s) for s in (0, 1) for e, h in ((1, 8), (2, 10))]
+
+    def unknown(result):
+        identity = result.identity.model_copy(update={"seed": None})
+        return replace(result, record=result.record.model_copy(update={"identity": identity}))
+
+    lines = [[unknown(each) for each in made[:2]], [unknown(each) for each in made[2:]]]
+    assert station_at(lines, 0.9).lines == 2
+    assert station_at([*lines, made[:2]], 0.9).lines == 1
