@@ -120,7 +120,8 @@ def test_another_distance_than_asked(measure):
 
 
 def test_an_exact_path(measure):
-    found = measure(gaussian(4000), gaussian(1000, seed=1), "exact", threads=1)
+    base, queries = gaussian(20_000, 48), gaussian(1000, 48, seed=1)  # enough work for a steady time
+    found = measure(base, queries, "exact", threads=1)
     ((shape, line),) = found["exact"]
     assert shape == "flat 1.0" and "takes an exact path, or ignores the knob" in line
 
