@@ -23,7 +23,7 @@ from benchmarks.groundtruth.rows import Rows, as_rows
 
 DISTANCES = ("l2", "ip", "cosine")
 BLOCK_ELEMENTS = 1 << 16  # vector components a thread works on at a time: half a megabyte of float64
-CENTRE_ROWS = 1000  # rows whose median is the centre
+CENTRE_ROWS = 256  # rows whose median is the centre
 
 
 def exact_distances(

@@ -12,11 +12,11 @@ from benchmarks.groundtruth.kernels import merge_heaps, select
 from benchmarks.groundtruth.rows import Rows
 
 TILE_ROWS, BLOCK_QUERIES = 1024, 512  # of the base and of the queries in one sgemm: 2 MiB of products
-PART_BYTES = 3 << 20  # of the queries of a part, and of their candidates, at most
+PART_BYTES = 6 << 20  # of the queries of a part, and of their candidates, at most
 PART_WORK = 1 << 38  # products in a part, at most: some seconds
 PART_READS = 1 << 31  # bytes of the base in a part, at most
 PARTS, LEAST_ROWS = 4, 1 << 14  # parts a thread, so that one which loses its core is not waited for; unless too small
-SAMPLE_ROWS = 2048  # rows that give the first thresholds
+SAMPLE_ROWS = 1024  # rows that give the first thresholds
 
 
 class Part(NamedTuple):
