@@ -52,8 +52,8 @@ def run(options) -> int:
     files = store.files()
     if not files:
         raise UserError(
-            f"{store.folder}: no results there; measure with {scale.run or 'python run.py'}, or give another folder with "
-            "--results-dir"
+            f"{store.folder}: no results there; measure with {scale.run or 'python run.py'}, or give another folder "
+            "with --results-dir"
         )
     algorithms = find_algorithms()
     imported = {name for path in files if "@" in (name := path.parent.name)}
