@@ -108,7 +108,8 @@ def _explain(error: dict, model: type[BaseModel], supplied: dict[str, Any]) -> s
         return f"unknown key '{where}'" + (f"; did you mean '{close[0]}'?" if close else "")
     message = error["msg"].removeprefix("Value error, ")
     shown = repr(error["input"])
-    if error["type"] == "missing" or len(shown) > 60:
+    said = error["type"] == "value_error" and ", not " in message  # our own checks say what they found
+    if error["type"] == "missing" or said or len(shown) > 60:
         return f"{where}: {message}" if where else message
     return f"{where}: {message}, not {shown}" if where else f"{message}, not {shown}"
 

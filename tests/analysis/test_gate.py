@@ -142,3 +142,11 @@ def test_mistakes_in_a_gate_file_have_a_line(tmp_path, change, line, part):
     with pytest.raises(UserError) as error:
         load_yaml(path, Gate)
     assert part in str(error.value) and str(error.value).startswith(f"{path}:{line}: ")
+
+
+@pytest.mark.parametrize("change", [("10%", "nan"), ("10%", ".nan"), ("metric: qps", "metric: robustness-nan")])
+def test_a_mistake_is_named_once(tmp_path, refusal, change):
+    path = tmp_path / "gate.yml"
+    path.write_text(GOOD.replace(*change))
+    message = refusal(load_yaml, path, Gate)
+    assert message.count(", not ") == 1 and message.endswith(", not 'nan'")
