@@ -231,6 +231,16 @@ def test_export_into_a_file(results, tmp_path):
     assert json.loads((tmp_path / "table.json").read_text()) == rows_of(results)
 
 
+def test_export_by_the_ending(results, tmp_path):
+    refused = export("--results-dir", results, "--out", tmp_path / "table.foo")
+    assert refused.code == 2 and refused.out == "" and not (tmp_path / "table.foo").exists()
+    assert "table.foo: the endings are .csv, .json, .parquet" in refused.err and len(refused.err.splitlines()) == 1
+    text = export("--results-dir", results).out
+    for name, options in (("table.CSV", ()), ("table", ()), ("table.foo", ("--format", "csv"))):
+        assert export("--results-dir", results, *options, "--out", tmp_path / name).code == 0
+        assert (tmp_path / name).read_text() == text
+
+
 def test_export_of_more_metrics(results):
     rows = rows_of(
         results,
