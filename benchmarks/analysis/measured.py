@@ -26,8 +26,9 @@ from benchmarks.analysis.stations import (
     station_at,
     with_settings,
 )
-from benchmarks.cards import Algorithm, Value, unknown_name
-from benchmarks.errors import UserError
+from benchmarks.cards.algorithms import Algorithm
+from benchmarks.cards.values import Value
+from benchmarks.errors import UserError, unknown_name
 from benchmarks.metrics.registry import parse_metric
 from benchmarks.results.schema import label
 from benchmarks.results.store import Result, Store

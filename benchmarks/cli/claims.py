@@ -8,10 +8,10 @@ from benchmarks.analysis.checks.registry import kinds
 from benchmarks.analysis.claims import SUITE, judge, load_claims
 from benchmarks.analysis.measured import Measured
 from benchmarks.analysis.verdicts import as_data, as_markdown, as_text, counts_line
-from benchmarks.cards import find_algorithms, unknown_name
+from benchmarks.cards.algorithms import find_algorithms
 from benchmarks.cli.common import Parser, add_results_dir, folder, guarded, warn
 from benchmarks.cli.selection import add_filters
-from benchmarks.errors import UserError
+from benchmarks.errors import UserError, unknown_name
 from benchmarks.files import write_whole
 from benchmarks.paths import RESULTS
 from benchmarks.results.store import Store

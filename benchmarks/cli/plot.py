@@ -15,7 +15,7 @@ from benchmarks.analysis.equal import Matches, match
 from benchmarks.analysis.numbers import measured_text
 from benchmarks.analysis.select import require_alike, with_values
 from benchmarks.analysis.stations import TOLERANCE
-from benchmarks.cards import find_algorithms
+from benchmarks.cards.algorithms import find_algorithms
 from benchmarks.cli.common import Parser, add_results_dir, guarded, warn
 from benchmarks.cli.selection import add_filters, dataset_of, filtered, ks_of, of_one_code
 from benchmarks.errors import UserError

@@ -12,7 +12,8 @@ import pandas as pd
 import pytest
 
 from benchmarks.__main__ import VERBS, module_of
-from benchmarks.cards import find_algorithms, find_datasets
+from benchmarks.cards.algorithms import find_algorithms
+from benchmarks.cards.datasets import find_datasets
 from benchmarks.cli import install, prepare, truth
 from benchmarks.cli import list as list_verb
 from benchmarks.metrics.table import STRUCTURED

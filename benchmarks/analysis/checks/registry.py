@@ -13,7 +13,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, create_model, field_validator, model_validator
 
 from benchmarks.analysis.contrast import Estimate
-from benchmarks.cards import Value
+from benchmarks.cards.values import Value
 from benchmarks.errors import UserError
 from benchmarks.metrics.registry import parse_metric
 from benchmarks.statistics.intervals import CONFIDENCE
