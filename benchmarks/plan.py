@@ -8,7 +8,8 @@ from collections.abc import Iterable, Sequence
 from fractions import Fraction
 
 from benchmarks.analysis.target import find_span
-from benchmarks.cards import Algorithm, Grid, Value
+from benchmarks.cards.algorithms import Algorithm, Grid
+from benchmarks.cards.values import Value
 from benchmarks.constraints import holds
 from benchmarks.results.schema import Identity
 from benchmarks.seek import Seek

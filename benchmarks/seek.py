@@ -10,7 +10,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from benchmarks.analysis.target import Found, Reading, Span, Target, decide
-from benchmarks.cards import Value
+from benchmarks.cards.values import Value
 from benchmarks.results.schema import Identity, ResultRecord
 from benchmarks.yamlfile import Strict
 

@@ -5,8 +5,7 @@ from pathlib import Path
 
 from pydantic import Field, field_validator
 
-from benchmarks.cards import unknown_name
-from benchmarks.errors import UserError
+from benchmarks.errors import UserError, unknown_name
 from benchmarks.paths import SUITES
 from benchmarks.sweeps import Mode
 from benchmarks.yamlfile import Strict, load_yaml

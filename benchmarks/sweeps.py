@@ -6,8 +6,8 @@ from typing import Literal
 import yaml
 from pydantic import Field, field_validator
 
-from benchmarks.cards import Algorithm, Grid, unknown_name
-from benchmarks.errors import UserError
+from benchmarks.cards.algorithms import Algorithm, Grid
+from benchmarks.errors import UserError, unknown_name
 from benchmarks.paths import SWEEPS
 from benchmarks.yamlfile import Strict, load_yaml
 

@@ -104,11 +104,13 @@ def _explain(error: dict, model: type[BaseModel], supplied: dict[str, Any]) -> s
     where = ".".join(str(step) for step in error["loc"])
     if error["type"] == "extra_forbidden":
         key = str(error["loc"][-1])
-        close = difflib.get_close_matches(key, [name for name in _field_names(model) if name not in supplied], n=1)
+        known = [name for name in _field_names(model) if name not in supplied and name != key]  # right elsewhere
+        close = difflib.get_close_matches(key, known, n=1)
         return f"unknown key '{where}'" + (f"; did you mean '{close[0]}'?" if close else "")
     message = error["msg"].removeprefix("Value error, ")
     shown = repr(error["input"])
-    if error["type"] == "missing" or len(shown) > 60:
+    said = error["type"] == "value_error" and ", not " in message  # our own checks say what they found
+    if error["type"] == "missing" or said or len(shown) > 60:
         return f"{where}: {message}" if where else message
     return f"{where}: {message}, not {shown}" if where else f"{message}, not {shown}"
 

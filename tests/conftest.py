@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import settings
 
-from benchmarks.cards import DatasetCard, Source
+from benchmarks.cards.datasets import DatasetCard, Source
 from benchmarks.data.prepare import Dataset, prepare
 from benchmarks.errors import UserError
 from benchmarks.progress import Progress

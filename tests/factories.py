@@ -25,7 +25,7 @@ def make_result(
     dataset: str = "toyset",
     nq: int = 200,
     n: int = 1000,
-    seed: int = 0,
+    seed: int | None = 0,
     repeats: int = 3,
     distance: str = "l2",
     base: str = "base",
@@ -39,6 +39,7 @@ def make_result(
     code: str = "0" * 64,
     measured_at: str = "2026-01-01T00:00:00+00:00",
     stats: dict | None = None,
+    source: str | None = None,
 ) -> Result:
     """Write one result to the store and read it back.
 
@@ -46,6 +47,7 @@ def make_result(
         hits: per query, at most min(k, n); default 9 of 10. Its length decides `nq`.
         qps: of the median repeat; the others are 5 % slower and faster.
         base, queries: content that is hashed for `base_sha256` and `queries_sha256`.
+        source: hash of what it was imported from; then no seed is known, as a rule.
         truth: its key; by default made from base, queries, their number and distance.
         with_truth: whether the exact neighbours lie beside the result: 0, 1, 2, … at distances 1, 2, 3, … (negative for
             ip); the answers are the nearest of them, and -1.
@@ -66,6 +68,7 @@ def make_result(
         k=k,
         mode=mode,
         threads=threads,
+        source=source,
         **hashes,
     )
     machine = Machine(cpu=cpu, logical_cpus=logical_cpus, memory_bytes=2**34, kernel="Linux 6.1")

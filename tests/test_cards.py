@@ -5,22 +5,11 @@ from pathlib import Path
 import pytest
 import yaml
 
-from benchmarks.cards import (
-    Algorithm,
-    DatasetCard,
-    Grid,
-    HeldOut,
-    LibraryCard,
-    Parameter,
-    Source,
-    find_algorithms,
-    find_datasets,
-    load_dataset_card,
-    unknown_name,
-)
+from benchmarks.cards.algorithms import Algorithm, Grid, LibraryCard, Parameter, find_algorithms
+from benchmarks.cards.datasets import DatasetCard, HeldOut, Source, find_datasets, load_dataset_card
 from benchmarks.data.formats import SUFFIXES
 from benchmarks.data.generators import GENERATORS
-from benchmarks.errors import UserError
+from benchmarks.errors import UserError, unknown_name
 from benchmarks.paths import ALGORITHMS, DATASETS
 from benchmarks.plan import DataFacts, Request, make_plan
 from benchmarks.yamlfile import load_yaml

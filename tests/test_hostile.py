@@ -12,7 +12,8 @@ import numpy as np
 import psutil
 import pytest
 
-from benchmarks import bootstrap, cards
+from benchmarks import bootstrap
+from benchmarks.cards.algorithms import Algorithm, find_algorithms
 from benchmarks.cli import plot, prepare, truth
 from benchmarks.groundtruth import cache
 from benchmarks.paths import ALGORITHMS, ROOT
@@ -81,7 +82,7 @@ def hostile(tmp_path, monkeypatch):
     (folder / "algorithm.py").write_text(ADAPTER.format(nap=nap).replace("*, how)", "*, how, share)"))
     (folder / "algorithm.yml").write_text(CARD)
     shutil.copy(ALGORITHMS / "toy" / "requirements.txt", folder)
-    find = cards.find_algorithms
+    find = find_algorithms
     monkeypatch.setattr("benchmarks.cli.choice.find_algorithms", lambda: find(tmp_path / "algorithms"))
     options = [*write_data(tmp_path, gaussian(200), gaussian(20, seed=1)), "--results-dir", tmp_path / "results"]
     return [*options, "--algorithm", "hostile", "--threads", 1, "--repeats", 1], nap
@@ -123,7 +124,7 @@ def napping(nap):
 def test_helpers_of_a_killed_run_are_ended_by_the_next(hostile, tmp_path):
     options, nap = hostile
     code = (
-        "from pathlib import Path; from benchmarks.cards import find_algorithms; "
+        "from pathlib import Path; from benchmarks.cards.algorithms import find_algorithms; "
         "from benchmarks.cli import choice, run; "
         f"choice.find_algorithms = lambda: find_algorithms(Path({str(tmp_path / 'algorithms')!r})); run.main()"
     )
@@ -172,7 +173,7 @@ def test_sweeps_that_are_none(hostile, tmp_path, text):
 
 def test_an_adapter_that_is_edited_meanwhile(hostile, tmp_path, monkeypatch):
     hashes = iter("abcdefgh")
-    monkeypatch.setattr(cards.Algorithm, "code_hash", lambda self: next(hashes))
+    monkeypatch.setattr(Algorithm, "code_hash", lambda self: next(hashes))
     finished = run(*hostile[0])
     assert finished.code == 1 and "changed during the run" in finished.out
 

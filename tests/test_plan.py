@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmarks.cards import Algorithm, AlgorithmOffer, Grid, LibraryCard
+from benchmarks.cards.algorithms import Algorithm, AlgorithmOffer, Grid, LibraryCard
 from benchmarks.plan import DataFacts, Request, make_plan
 from benchmarks.results.schema import Identity, label
 

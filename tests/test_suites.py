@@ -1,7 +1,8 @@
 import pytest
 
 from benchmarks import suites
-from benchmarks.cards import find_algorithms, find_datasets
+from benchmarks.cards.algorithms import find_algorithms
+from benchmarks.cards.datasets import find_datasets
 from benchmarks.cli import plot, run
 from benchmarks.cli.choice import resolve
 from benchmarks.cli.suite import build_key, counts, options_given, prepare_part

@@ -1,7 +1,8 @@
 import pytest
 
 from benchmarks import sweeps
-from benchmarks.cards import Algorithm, AlgorithmOffer, Grid, LibraryCard, find_algorithms, load_dataset_card
+from benchmarks.cards.algorithms import Algorithm, AlgorithmOffer, Grid, LibraryCard, find_algorithms
+from benchmarks.cards.datasets import load_dataset_card
 from benchmarks.paths import DATASETS, SWEEPS
 from benchmarks.plan import DataFacts, Request, make_plan
 from benchmarks.sweeps import Sweep, apply_overrides, grids_for, load_sweep, parse_override

@@ -64,6 +64,7 @@ def test_a_model_is_frozen(load):
         ("leaves:\n- size: 1\n- size: 2\n  siez: 3\n", "4: unknown key 'leaves.1.siez'; did you mean 'size'?"),
         ("named:\n  a:\n    size: 1\n    clas: x\n", "4: unknown key 'named.a.clas'; did you mean 'class'?"),
         ("title: x\nqqqqqq: 1\n", "2: unknown key 'qqqqqq'"),
+        ("title: x\nsize: 1\n", "2: unknown key 'size'"),  # which leaves have
         ("title: x\nname: elm\n", "2: unknown key 'name'"),
     ],
 )

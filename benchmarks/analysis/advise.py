@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from benchmarks.analysis.select import comparable
+from benchmarks.analysis.builds import group_builds
 from benchmarks.errors import UserError
 from benchmarks.hardware import parse_size
 from benchmarks.metrics.registry import Measured, Metric, parse_metric
@@ -136,16 +136,9 @@ def candidates(
 
     What is unlike in K, threads, data or machine is not the same setting, even where it may be shown together.
     """
-    groups: dict[tuple, list[Result]] = {}
-    for result in results:
-        identity = result.identity
-        if result.ok:
-            params = repr(identity.build_params), repr(identity.search_params)
-            key = (identity.algorithm, *params, identity.source, *comparable(result, speed=True))
-            groups.setdefault(key, []).append(result)
     metrics = {item.name: item for item in (objective.metric, *(each.metric for each in constraints), *shown)}
     found = []
-    for group in groups.values():
+    for group in group_builds(results):
         measured = {name: [metric.compute(result) for result in group] for name, metric in metrics.items()}
         ends = []
         for constraint in constraints:

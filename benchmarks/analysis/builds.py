@@ -15,14 +15,17 @@ from benchmarks.statistics.levels import Levels, Split, split_variance, two_leve
 def group_builds(results: Iterable[Result]) -> list[list[Result]]:
     """Measured points that are equal up to their seed, each group by ascending seed; in order of appearance.
 
-    Builds of an older adapter, or of other pins, are other points.
+    Builds of an older adapter, of other pins, or of another harness's run are other points, and so is what is unlike in
+    K, threads, data or machine.
     """
     groups: dict[tuple, list[Result]] = {}
     for result in results:
         if result.ok:
             identity = result.identity
-            point = (identity.dataset, identity.algorithm, identity.label(), result.record.provenance.code_sha256)
-            groups.setdefault((*point, *comparable(result, speed=True)), []).append(result)
+            params = repr(identity.build_params), repr(identity.search_params)
+            made = identity.source, result.record.provenance.code_sha256
+            key = (identity.dataset, identity.algorithm, *params, *made, *comparable(result, speed=True))
+            groups.setdefault(key, []).append(result)
     return [sorted(group, key=lambda result: result.identity.seed) for group in groups.values()]
 
 

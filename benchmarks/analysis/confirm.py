@@ -12,7 +12,7 @@ import numpy as np
 import yaml
 
 from benchmarks.analysis.compare import Pair, describe
-from benchmarks.cards import find_algorithms
+from benchmarks.cards.algorithms import find_algorithms
 from benchmarks.errors import UserError
 from benchmarks.metrics.registry import Metric
 from benchmarks.paths import ROOT

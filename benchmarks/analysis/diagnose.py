@@ -7,7 +7,7 @@ import numpy as np
 
 from benchmarks.analysis.select import average_recall
 from benchmarks.analysis.series import Series, series
-from benchmarks.cards import Algorithm
+from benchmarks.cards.algorithms import Algorithm
 from benchmarks.results.schema import label
 from benchmarks.results.store import Result
 from benchmarks.statistics.intervals import wilson

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from benchmarks.analysis.select import FIELDS, comparable, failures, nearest, require_ok, varying
 from benchmarks.analysis.series import series
 from benchmarks.analysis.stations import EXACT, TOLERANCE, Station, recall_axis, station_at
-from benchmarks.cards import Algorithm
+from benchmarks.cards.algorithms import Algorithm
 from benchmarks.errors import UserError
 from benchmarks.results.schema import label
 from benchmarks.results.store import Result

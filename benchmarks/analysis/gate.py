@@ -27,6 +27,7 @@ Outcome = Literal["pass", "fail", "inconclusive"]
 EXIT_CODES = {"pass": 0, "fail": 1, "inconclusive": 3}
 SUSPICIOUS = 0.5  # of the margin: a loss in the stored repeats beyond which fresh runs have to decide
 FEWEST_ROUNDS = 3
+ROUNDING = 1e-12  # of a difference of means: what is nearer to the margin is at it
 
 
 @dataclass(frozen=True)
@@ -147,7 +148,7 @@ def decide(loss: Loss, margin: float, counted: str = "queries") -> Decision:
         return Decision("pass", f"{found}; within {margin:.4g}")
     if loss.sure > margin:
         return Decision("fail", f"{found}; {margin:.4g} is allowed")
-    if loss.value >= margin:
+    if margin - loss.value < ROUNDING:
         return Decision("inconclusive", f"{found}; on neither side of {margin:.4g} for sure")
     # The interval narrows with n at best, and with its root where queries differ.
     needed = math.ceil(loss.n * (loss.high - loss.value) / (margin - loss.value))

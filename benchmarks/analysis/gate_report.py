@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass
 
 from benchmarks.analysis.compare import Change, Matched
 from benchmarks.analysis.gate import Outcome
+from benchmarks.analysis.numbers import number
 from benchmarks.analysis.rules import Verdict
 
 MARKS = {"pass": "✅ pass", "fail": "❌ fail", "inconclusive": "❔ inconclusive"}
@@ -24,15 +25,6 @@ class Report:
     outcome: Outcome | None
     notes: list[str]
     confidence: float
-
-
-def number(value: float | None, unit: str = "1") -> str:
-    """Shares to four places, all else to three digits."""
-    if value is None:
-        return ""
-    if unit == "1":
-        return f"{value:.4f}"
-    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
 
 
 def difference_text(change: Change) -> str:

@@ -20,13 +20,15 @@ from benchmarks.analysis.series import series
 from benchmarks.analysis.stations import (
     TOLERANCE,
     Station,
+    lowest_seed,
     recall_axis,
     speed_axis,
     station_at,
     with_settings,
 )
-from benchmarks.cards import Algorithm, Value, unknown_name
-from benchmarks.errors import UserError
+from benchmarks.cards.algorithms import Algorithm
+from benchmarks.cards.values import Value
+from benchmarks.errors import UserError, unknown_name
 from benchmarks.metrics.registry import parse_metric
 from benchmarks.results.schema import label
 from benchmarks.results.store import Result, Store
@@ -148,7 +150,7 @@ class Measured:
         May be empty.
         """
         lines = self._lines(index, where)
-        seed = min(line[0].identity.seed for line in lines)
+        seed = lowest_seed(line[0] for line in lines)
         lines = [
             [point for point in line if low <= recall_axis(point) <= high]
             for line in lines
@@ -259,7 +261,8 @@ class Measured:
         parts += [f": {what}"] if what else []
         parts += [f"(there: {there})"] if there else []
         text, like = " ".join(parts).replace(" :", ":"), measured_as(self.results(dataset))
-        return Lack(text, dataset, algorithm, k, where.recall, tuple(settings.items()), like)
+        ours = algorithm if algorithm in self.algorithms else None  # what was imported no run of ours measures
+        return Lack(text, dataset, ours, k, where.recall, tuple(settings.items()), like)
 
     def require_one_machine(self, points: Sequence[Result]) -> None:
         """Raises Missing where the speeds of the points cannot be compared."""

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from benchmarks.analysis.select import comparable
-from benchmarks.cards import Algorithm
+from benchmarks.cards.algorithms import Algorithm
 from benchmarks.results.schema import label
 from benchmarks.results.store import Result
 

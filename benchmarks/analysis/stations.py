@@ -143,10 +143,15 @@ def station_at(
     last point, where no other line has it.
     """
     found = [each for line in lines if (each := _on_line(sorted(line, key=axis), wanted, axis, tolerance))]
-    seeds = [each.result.identity.seed for each in found]  # None where another harness did not say
-    lowest = min((seed for seed in seeds if seed is not None), default=None)
-    found = [each for each, seed in zip(found, seeds, strict=True) if seed == lowest]
+    lowest = lowest_seed(each.result for each in found)
+    found = [each for each in found if each.result.identity.seed == lowest]
     return replace(min(found, key=_gap), lines=len(found)) if found else None
+
+
+def lowest_seed(results: Iterable[Result]) -> int | None:
+    """The lowest there is; None where another harness said none of any."""
+    seeds = (result.identity.seed for result in results)
+    return min((seed for seed in seeds if seed is not None), default=None)
 
 
 def _gap(station: Station) -> tuple[bool, float]:

@@ -7,12 +7,13 @@ from fractions import Fraction
 
 from benchmarks.analysis.select import average_recall
 from benchmarks.analysis.target import Target
-from benchmarks.cards import Algorithm, DatasetCard, Grid, LibraryCard, find_algorithms, unknown_name
+from benchmarks.cards.algorithms import Algorithm, Grid, LibraryCard, find_algorithms
+from benchmarks.cards.datasets import DatasetCard
 from benchmarks.cli.common import warn
 from benchmarks.cli.groundtruth import require_truth
 from benchmarks.data.prepare import resolve_dataset
 from benchmarks.data.supplied import is_supplied
-from benchmarks.errors import UserError
+from benchmarks.errors import UserError, unknown_name
 from benchmarks.hardware import Placement, place_here
 from benchmarks.plan import DataFacts, Request
 from benchmarks.results.schema import Identity, Provenance

@@ -8,10 +8,10 @@ from benchmarks.analysis.checks.registry import kinds
 from benchmarks.analysis.claims import SUITE, judge, load_claims
 from benchmarks.analysis.measured import Measured
 from benchmarks.analysis.verdicts import as_data, as_markdown, as_text, counts_line
-from benchmarks.cards import find_algorithms, unknown_name
+from benchmarks.cards.algorithms import find_algorithms
 from benchmarks.cli.common import Parser, add_results_dir, folder, guarded, warn
 from benchmarks.cli.selection import add_filters
-from benchmarks.errors import UserError
+from benchmarks.errors import UserError, unknown_name
 from benchmarks.files import write_whole
 from benchmarks.paths import RESULTS
 from benchmarks.results.store import Store
@@ -48,11 +48,21 @@ def run(options) -> int:
             "indexes": {**scale.indexes, **_pairs("--index", options.index, scale.indexes)},
         }
     )
-    algorithms = find_algorithms()
-    for name in scale.indexes.values():
-        if name not in algorithms:
-            raise unknown_name("algorithm", name, list(algorithms), "see the folder algorithms/")
     store = Store(options.results_dir)
+    files = store.files()
+    if not files:
+        raise UserError(
+            f"{store.folder}: no results there; measure with {scale.run or 'python run.py'}, or give another folder "
+            "with --results-dir"
+        )
+    algorithms = find_algorithms()
+    imported = {name for path in files if "@" in (name := path.parent.name)}
+    for index, name in scale.indexes.items():
+        if name in imported:
+            warn(f"{index} is {name}, of no card here: claims about graph or partition indexes are made without it")
+        elif name not in algorithms:
+            hint = f"see the folder algorithms/; imported: {', '.join(sorted(imported)) or 'none'}"
+            raise unknown_name("algorithm", name, [*algorithms, *sorted(imported)], hint)
     selection = {name: getattr(options, name) for name in FILTERS}
     measured = Measured(store, scale, algorithms, tolerance=suite.tolerance, selection=selection, warn=_once(warn))
     judgements = judge(suite, measured, options.claim)

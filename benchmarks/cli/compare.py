@@ -18,9 +18,9 @@ from benchmarks.analysis.gate_report import (
     explanation,
     junit,
     markdown,
-    number,
     p_text,
 )
+from benchmarks.analysis.numbers import number
 from benchmarks.analysis.rules import judge, outcome
 from benchmarks.analysis.select import choose
 from benchmarks.cli.common import Parser, folder, guarded, make_console, positive, warn

@@ -5,8 +5,9 @@ import subprocess
 import sys
 import time
 
+from benchmarks.analysis.numbers import measured_text
 from benchmarks.cli.common import POINTS_FAILED, guarded
-from benchmarks.metrics.registry import Measured, parse_metric
+from benchmarks.metrics.registry import parse_metric
 from benchmarks.paths import PLOTS, RESULTS, ROOT
 from benchmarks.results.store import Result, Store
 
@@ -65,14 +66,10 @@ def what_to_look_at(dataset: str, results: list[Result]) -> list[str]:
             lines.append(f"  {algorithm}: not measured")
             continue
         nearest = min(points, key=lambda result: abs(parse_metric("recall").compute(result).value - TARGET_RECALL))
-        values = {name: parse_metric(name).compute(nearest) for name in names}
+        shown = [f"{name} {measured_text(parse_metric(name).compute(nearest))}" for name in names]
         point = ",".join(f"{name}={value}" for name, value in nearest.identity.search_params.items())
-        lines.append(f"  {algorithm:14} {point:14} " + "   ".join(f"{name} {_text(values[name])}" for name in names))
+        lines.append(f"  {algorithm:14} {point:14} " + "   ".join(shown))
     return lines
-
-
-def _text(measured: Measured) -> str:
-    return f"{measured.value:.4f} [{measured.low:.4f}, {measured.high:.4f}]"
 
 
 def _command(script: str, *arguments: str) -> int:

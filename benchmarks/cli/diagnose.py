@@ -4,7 +4,7 @@ from rich.console import Console
 
 from benchmarks.analysis.diagnose import Finding, diagnose, shapes
 from benchmarks.analysis.series import series
-from benchmarks.cards import find_algorithms
+from benchmarks.cards.algorithms import find_algorithms
 from benchmarks.cli.common import POINTS_FAILED, Parser, guarded, make_console
 from benchmarks.cli.selection import add_selection, select
 

@@ -106,7 +106,7 @@ def main(argv: list[str] | None = None) -> None:
         "in CSV and Parquet they are JSON text. What a point does not have (a failed one, latency in batch mode)\n"
         f"is null.\n\n{ann_export.MEANING}",
     )
-    parser.add_argument("--format", choices=FORMATS, help="default: what --out ends in, else csv")
+    parser.add_argument("--format", choices=FORMATS, help="default: what --out ends in; csv where it has no ending")
     parser.add_argument("--dataset", metavar="NAME", help="only this data set (default: all)")
     parser.add_argument(
         "--metric",
@@ -120,5 +120,8 @@ def main(argv: list[str] | None = None) -> None:
     add_results_dir(parser)
     options = parser.parse_args(argv)
     ending = options.out.suffix[1:].lower() if options.out else ""
-    options.format = options.format or (ending if ending in TABLES else "csv")
+    if not options.format and ending and ending not in TABLES:
+        known = ", ".join(f".{name}" for name in TABLES)
+        parser.error(f"--out {options.out}: the endings are {known}; for another name say which with --format")
+    options.format = options.format or ending or "csv"
     guarded(lambda: run(options))

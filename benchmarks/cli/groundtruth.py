@@ -3,7 +3,7 @@
 import argparse
 from pathlib import Path
 
-from benchmarks.cards import DatasetCard
+from benchmarks.cards.datasets import DatasetCard
 from benchmarks.cli.common import warn
 from benchmarks.data.prepare import Dataset
 from benchmarks.data.supplied import supplied_truth

@@ -10,7 +10,7 @@ from benchmarks.analysis.advise import show
 from benchmarks.analysis.headroom import Headroom, headroom
 from benchmarks.analysis.select import describe, require_ok
 from benchmarks.analysis.series import series
-from benchmarks.cards import find_algorithms
+from benchmarks.cards.algorithms import find_algorithms
 from benchmarks.cli.common import Parser, folder, guarded, make_console, warn
 from benchmarks.cli.selection import add_selection, select
 from benchmarks.errors import UserError

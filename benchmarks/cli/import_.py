@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
 
-from benchmarks.cards import DatasetCard
+from benchmarks.cards.datasets import DatasetCard
 from benchmarks.cli.common import (
     OK,
     POINTS_FAILED,

@@ -5,9 +5,9 @@ import os
 import time
 from dataclasses import replace
 
-from benchmarks.cards import LibraryCard, find_algorithms, unknown_name
+from benchmarks.cards.algorithms import LibraryCard, find_algorithms
 from benchmarks.cli.common import POINTS_FAILED, Parser, folder, guarded
-from benchmarks.errors import UserError
+from benchmarks.errors import UserError, unknown_name
 from benchmarks.paths import ENVIRONMENTS
 from benchmarks.progress import Progress
 from benchmarks.runner.choose import RUNNERS

@@ -6,7 +6,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from benchmarks.cards import find_algorithms, find_datasets, load_dataset_card
+from benchmarks.cards.algorithms import find_algorithms
+from benchmarks.cards.datasets import find_datasets, load_dataset_card
 from benchmarks.cli.common import Parser, add_results_dir, guarded, make_console, warn
 from benchmarks.errors import UserError
 from benchmarks.results.store import Store

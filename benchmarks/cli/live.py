@@ -8,7 +8,7 @@ from rich.live import Live
 from rich.markup import escape
 from rich.table import Table
 
-from benchmarks.cards import Value
+from benchmarks.cards.values import Value
 from benchmarks.hardware import Placement
 from benchmarks.plan import BuildJob, Plan
 from benchmarks.results.schema import ResultRecord, label

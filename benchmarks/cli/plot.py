@@ -12,14 +12,14 @@ from rich.markup import escape
 from rich.table import Table
 
 from benchmarks.analysis.equal import Matches, match
+from benchmarks.analysis.numbers import measured_text
 from benchmarks.analysis.select import require_alike, with_values
 from benchmarks.analysis.stations import TOLERANCE
-from benchmarks.cards import find_algorithms
+from benchmarks.cards.algorithms import find_algorithms
 from benchmarks.cli.common import Parser, add_results_dir, guarded, warn
 from benchmarks.cli.selection import add_filters, dataset_of, filtered, ks_of, of_one_code
 from benchmarks.errors import UserError
 from benchmarks.figures import presets
-from benchmarks.figures.axes import short
 from benchmarks.figures.curve import draw_curve
 from benchmarks.figures.delta import draw_delta
 from benchmarks.figures.deviation import draw_deviation
@@ -32,7 +32,7 @@ from benchmarks.figures.rag import draw_answers
 from benchmarks.figures.theme import Style, styles
 from benchmarks.figures.tradeoff import draw_tradeoff
 from benchmarks.metrics.accuracy import verdicts_of
-from benchmarks.metrics.registry import Measured, Metric, definitions, parse_metric
+from benchmarks.metrics.registry import Metric, definitions, parse_metric
 from benchmarks.metrics.table import DELTAS
 from benchmarks.rag.study import analyse_points
 from benchmarks.rag.table import FOLDER, Verdicts
@@ -368,7 +368,7 @@ def print_table(points: Sequence[Point], metrics: Sequence[Metric]) -> None:
     order = sorted(points, key=lambda point: _rank(point, metrics))
     for point in order[:ROWS]:
         identity = point.result.identity
-        cells = [_text(point.values[metric.name], metric) for metric in metrics]
+        cells = [measured_text(point.values[metric.name], metric.definition.unit) for metric in metrics]
         if not point.result.ok:
             cells = [point.result.record.status] + [""] * (len(metrics) - 1)
         table.add_row(identity.algorithm, escape(label(identity.build_params)), escape(point.search), *cells)
@@ -382,16 +382,6 @@ def _rank(point: Point, metrics: Sequence[Metric]) -> tuple:
     identity, values = point.result.identity, [point.values[metric.name] for metric in metrics]
     numbers = [value.value if value else 0.0 for value in values]
     return identity.algorithm, label(identity.build_params), identity.k, not point.result.ok, numbers
-
-
-def _text(measured: Measured | None, metric: Metric) -> str:
-    """`0.951 [0.935, 0.963]`."""
-    if measured is None:
-        return "-"
-    number = short if metric.definition.unit != "1" else (lambda value: f"{value:.4f}")
-    if measured.low is None or measured.high is None:
-        return number(measured.value)
-    return f"{number(measured.value)} [{number(measured.low)}, {number(measured.high)}]"
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from benchmarks.analysis.numbers import number
 from benchmarks.cli.common import WIDE
 from benchmarks.metrics.registry import Measured
 from benchmarks.metrics.table import DELTAS
@@ -48,18 +49,11 @@ def describe_point(identity: Identity, untouched: dict[str, set[str]], seeds: bo
     return f"[bold]{identity.algorithm}[/] {search}{between}[dim]{build}[/]".rstrip()
 
 
-def cell(measured: Measured | None, kind: str, between: str, dash: str) -> str:
+def cell(measured: Measured | None, unit: str, between: str, dash: str) -> str:
     """A value with its interval."""
     if measured is None:
         return ""
     if measured.low is None:
-        return number(measured.value, kind)
-    interval = f"{number(measured.low, kind)}{dash}{number(measured.high, kind)}"
-    return f"{number(measured.value, kind)}{between}[dim]{interval}[/]"
-
-
-def number(value: float, kind: str) -> str:
-    """Four digits after the point for a share, three that count for anything else."""
-    if kind == "quality":
-        return f"{value:.4f}"
-    return f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"
+        return number(measured.value, unit)
+    interval = f"{number(measured.low, unit)}{dash}{number(measured.high, unit)}"
+    return f"{number(measured.value, unit)}{between}[dim]{interval}[/]"

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from rich.console import Console
 
-from benchmarks.cards import DatasetCard, HeldOut
+from benchmarks.cards.datasets import DatasetCard, HeldOut
 from benchmarks.cli import plot, run
 from benchmarks.cli.choice import Choice, resolve
 from benchmarks.cli.common import INTERRUPTED, OK, POINTS_FAILED, make_console

@@ -76,7 +76,7 @@ def _points(console: Console, results: list[Result], plan: Plan) -> Table:
     for result in sorted(results, key=lambda result: _rank(result, [item.name for item, _ in request.algorithms])):
         point = describe_point(result.identity, untouched, len(request.seeds) > 1, between)
         if result.ok:
-            values = [cell(metric.compute(result), metric.definition.kind, between, dash) for metric in metrics]
+            values = [cell(metric.compute(result), metric.definition.unit, between, dash) for metric in metrics]
             table.add_row(point, *values)
         else:
             table.add_row(point, f"[red]{result.record.status}[/]", *[""] * (len(metrics) - 1))

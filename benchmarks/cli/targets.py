@@ -2,9 +2,10 @@
 
 from rich.console import Console
 
+from benchmarks.analysis.numbers import number
 from benchmarks.analysis.stations import station_at
 from benchmarks.cli.live import untouched_parameters
-from benchmarks.cli.rows import cell, describe_point, headings, layout, make_table, number
+from benchmarks.cli.rows import cell, describe_point, headings, layout, make_table
 from benchmarks.metrics.registry import parse_metric
 from benchmarks.plan import Plan
 from benchmarks.results.store import Result
@@ -28,7 +29,7 @@ def print_targets(console: Console, results: dict[str, Result], plan: Plan, hunt
         for position, result in enumerate(points):
             said = verdict(outcome) if len(points) == 1 else ("below", "above")[position]
             point = describe_point(result.identity, untouched, len(request.seeds) > 1, between)
-            values = [cell(metric.compute(result), metric.definition.kind, between, dash) for metric in metrics]
+            values = [cell(metric.compute(result), metric.definition.unit, between, dash) for metric in metrics]
             table.add_row(point, target, said, *values)
         if len(points) == 2:
             line = [result for result in results.values() if result.ok and seek.owns(result.identity)]
@@ -39,7 +40,7 @@ def print_targets(console: Console, results: dict[str, Result], plan: Plan, hunt
             name = describe_point(identity, untouched, len(request.seeds) > 1, between)
             values = [station.combine(metric.compute) for metric in metrics]
             cells = [
-                cell(value, metric.definition.kind, between, dash)
+                cell(value, metric.definition.unit, between, dash)
                 for value, metric in zip(values, metrics, strict=True)
             ]
             table.add_row(name, target, "interpolated", *cells, style="italic")

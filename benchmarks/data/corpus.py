@@ -30,7 +30,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from benchmarks.cards import Retrieval
+from benchmarks.cards.datasets import Retrieval
 from benchmarks.data.answers import find_containing
 from benchmarks.data.texts import list_of, read_rows, text_of
 from benchmarks.errors import UserError

@@ -3,7 +3,7 @@
 import hashlib
 from pathlib import Path
 
-from benchmarks.cards import Source
+from benchmarks.cards.datasets import Source
 from benchmarks.data.download import Choose, Kept, Unavailable
 from benchmarks.data.rowfiles import ROW_FILES
 

@@ -22,7 +22,7 @@ from typing import Protocol
 import numpy as np
 from filelock import FileLock
 
-from benchmarks.cards import Encoder
+from benchmarks.cards.datasets import Encoder
 from benchmarks.data.corpus import digest_texts
 from benchmarks.data.embedding_endpoint import PREFIX, EndpointEncoder
 from benchmarks.data.embedding_local import MiniLM, SentenceTransformers, StaticMiniLM

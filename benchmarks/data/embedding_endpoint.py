@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.cards import Encoder
+from benchmarks.cards.datasets import Encoder
 from benchmarks.endpoint import Endpoint, Malformed, in_threads
 from benchmarks.errors import UserError
 from benchmarks.progress import Progress

@@ -20,7 +20,7 @@ import numpy as np
 from filelock import FileLock
 from threadpoolctl import threadpool_limits
 
-from benchmarks.cards import Encoder, Source
+from benchmarks.cards.datasets import Encoder, Source
 from benchmarks.data.fetch import fetch
 from benchmarks.data.formats import write_npy
 from benchmarks.errors import UserError

@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 
 from filelock import FileLock
 
-from benchmarks.cards import Source
+from benchmarks.cards.datasets import Source
 from benchmarks.data.crop import crop_sha256, plan_of
 from benchmarks.data.download import Unavailable, download
 from benchmarks.data.formats import SUFFIXES

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from benchmarks.cards import Generator
+from benchmarks.cards.datasets import Generator
 from benchmarks.errors import UserError
 
 GENERATORS: dict[str, Callable[..., tuple[np.ndarray, np.ndarray]]] = {}

@@ -5,7 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from benchmarks.cards import Source
+from benchmarks.cards.datasets import Source
 from benchmarks.errors import UserError
 from benchmarks.progress import Progress
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 from filelock import FileLock
 
-from benchmarks.cards import DatasetCard, HeldOut, Source, find_datasets, load_dataset_card, unknown_name
+from benchmarks.cards.datasets import DatasetCard, HeldOut, Source, find_datasets, load_dataset_card
 from benchmarks.data.check import Checked, check_vectors, require_finite
 from benchmarks.data.corpus import Corpus, CorpusFiles, write_corpus
 from benchmarks.data.embedding import embed, make_encoder, names_other_model
@@ -15,7 +15,7 @@ from benchmarks.data.formats import format_of, hdf5_distance, hdf5_matrices, loc
 from benchmarks.data.generators import generate
 from benchmarks.data.recipes import discard_recipe, make
 from benchmarks.data.vectors import VectorFile
-from benchmarks.errors import UserError
+from benchmarks.errors import UserError, unknown_name
 from benchmarks.files import resolved
 from benchmarks.progress import Progress
 from benchmarks.yamlfile import Strict

@@ -11,7 +11,7 @@ from pathlib import Path
 import h5py
 import numpy as np
 
-from benchmarks.cards import DatasetCard, Source
+from benchmarks.cards.datasets import DatasetCard, Source
 from benchmarks.data.fetch import fetch, sha256_of
 from benchmarks.data.formats import format_of, open_hdf5
 from benchmarks.data.prepare import Dataset

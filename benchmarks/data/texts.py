@@ -23,7 +23,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from benchmarks.cards import TextSource
+from benchmarks.cards.datasets import TextSource
 from benchmarks.errors import UserError
 
 SUFFIXES = {

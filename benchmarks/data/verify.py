@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from benchmarks.cards import DatasetCard, HeldOut, Source
+from benchmarks.cards.datasets import DatasetCard, HeldOut, Source
 from benchmarks.data.fetch import fetch
 from benchmarks.data.formats import SUFFIXES, hdf5_distance
 from benchmarks.data.prepare import cache_folder, locate_source, prepare, require_fit

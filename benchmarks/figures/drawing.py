@@ -15,6 +15,8 @@ from benchmarks.files import write_whole
 from benchmarks.metrics.registry import Measured
 from benchmarks.results.store import Result
 
+WHOLE = ("seed", "k", "threads", "queries", "pairs")
+
 
 @dataclass(frozen=True)
 class Drawing:
@@ -68,7 +70,8 @@ def failed_rows(results: Iterable[Result]) -> list[dict]:
 
 def table_of(rows: Sequence[dict], results: Iterable[Result]) -> pd.DataFrame:
     """The rows of what is drawn, then those of what failed; columns in order of appearance."""
-    return pd.DataFrame([{**row, "status": "ok"} for row in rows] + failed_rows(results))
+    table = pd.DataFrame([{**row, "status": "ok"} for row in rows] + failed_rows(results))
+    return table.astype({name: "Int64" for name in WHOLE if name in table})  # whole also where one is missing
 
 
 def write(drawing: Drawing, paths: Sequence[Path], csv: bool) -> list[Path]:

@@ -43,12 +43,13 @@ class Floor:
     """What a point must reach to be drawn: `levels` of a metric, ascending.
 
     Points that reach the last level are joined by a solid line, those that reach the first by a dashed one. With
-    `rest`, those that reach none are drawn too, dashed.
+    `rest`, those that reach none are drawn too, dashed. One that was `asked` for must be reached, at every level.
     """
 
     metric: Metric
     levels: tuple[float, ...]
     rest: bool = False
+    asked: bool = False
 
     @property
     def steps(self) -> list[float | None]:

@@ -181,12 +181,14 @@ def panels_of(
             for those that have none.
 
     Raises:
-        UserError: a metric is not known, or a threshold is for no panel.
+        UserError: a metric is not known, or a threshold is for no panel, or is no value that its metric can have.
     """
     given = {}
     for name, levels in (floors or {}).items():
         metric = parse_metric(name)
-        given[metric.name] = Floor(metric, tuple(sorted(levels, reverse=metric.definition.better == "lower")))
+        _require_possible(metric, levels)
+        levels = tuple(sorted(levels, reverse=metric.definition.better == "lower"))
+        given[metric.name] = Floor(metric, levels, asked=True)
     panels = [panel for spec in preset.panels for panel in _expand(spec, tuple(deltas or preset.deltas))]
     own = {panel.floor.metric.name for panel in panels if panel.floor}
     added = [floor for name, floor in given.items() if name not in own]
@@ -197,9 +199,18 @@ def panels_of(
     for panel in panels:
         floor = panel.floor
         if floor and floor.metric.name in given:
-            floor = replace(floor, levels=given[floor.metric.name].levels)
+            floor = replace(floor, levels=given[floor.metric.name].levels, asked=True)
         done.append(replace(panel, floor=floor or (added[0] if added else None)))
     return done
+
+
+def _require_possible(metric: Metric, levels: Sequence[float]) -> None:
+    """Raises UserError where the metric never has such a value: shares end at 1, and none is negative."""
+    share = metric.definition.unit == "1"
+    wrong = [level for level in levels if level < 0 or (share and level > 1)]
+    if wrong:
+        known = "is from 0 to 1" if share else "is never negative"
+        raise UserError(f"--at-least {metric.name}={wrong[0]:g}: there is no such value, {metric.name} {known}")
 
 
 def _expand(spec: PanelSpec, deltas: Sequence[str]) -> list[Panel]:

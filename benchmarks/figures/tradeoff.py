@@ -14,6 +14,7 @@ from benchmarks.figures.axes import set_axis
 from benchmarks.figures.drawing import Drawing, identity_columns, table_of, value_columns
 from benchmarks.figures.names import name_points
 from benchmarks.figures.panels import (
+    Floor,
     Line,
     Panel,
     Point,
@@ -54,7 +55,7 @@ def draw_tradeoff(
         notes: more of them.
 
     Raises:
-        UserError: no point reaches the floor of any panel.
+        UserError: no point reaches the floor of any panel, or a floor that was asked for.
     """
     results = [point.result for point in points]
     look = look or styles(result.identity.algorithm for result in results)
@@ -204,16 +205,25 @@ def _set_axes(axis: Axes, panel: Panel, marks: Sequence[_Mark], k: int | None, s
 
 
 def _require_points(points: Sequence[Point], panels: Sequence[Panel], k: int | None) -> None:
-    """Raises UserError where the floors leave nothing to draw."""
+    """Raises UserError where no point reaches a level that was asked for, or the floors leave nothing to draw."""
     floors = [panel.floor for panel in panels]
-    if any(floor is None or any(floor.passes(each, floor.steps[0]) for each in points) for floor in floors):
-        return
-    floor = floors[0]
+    for floor in filter(None, floors):
+        for level in floor.levels if floor.asked else ():
+            if not any(floor.passes(each, level) for each in points):
+                raise UserError(_unreached(points, floor, level, k))
+    if not any(floor is None or any(floor.passes(each, floor.steps[0]) for each in points) for floor in floors):
+        raise UserError(_unreached(points, floors[0], floors[0].levels[0], k))
+
+
+def _unreached(points: Sequence[Point], floor: Floor, level: float, k: int | None) -> str:
+    """What the best point has instead, and the way out."""
     values = [value.value for each in points if (value := each.values[floor.metric.name])]
-    best = max(values) if floor.metric.definition.better == "higher" else min(values)
-    raise UserError(
-        f"no point has {floor.text(floor.levels[0], k)}; the best has {best:.4g}: lower the threshold with "
-        f"--at-least {floor.metric.name}=VALUE, or measure settings that search more (run.py --set)"
+    higher = floor.metric.definition.better == "higher"
+    best, change = (max(values), "lower") if higher else (min(values), "raise")
+    return (
+        f"no point has {floor.text(level, k)}; the best has {best:.6g}: {change} the threshold with "
+        f"--at-least {floor.metric.name}=VALUE, or measure settings that search {'more' if higher else 'less'} "
+        "(run.py --set)"
     )
 
 

@@ -5,7 +5,7 @@ from typing import Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from benchmarks.cards import unknown_name
+from benchmarks.errors import unknown_name
 from benchmarks.hardware.limits import parse_size
 from benchmarks.paths import MACHINES
 from benchmarks.yamlfile import Strict, load_yaml

@@ -10,7 +10,7 @@ from pathlib import Path
 import h5py
 import numpy as np
 
-from benchmarks.cards import Value
+from benchmarks.cards.values import Value
 from benchmarks.data.formats import open_hdf5
 from benchmarks.errors import UserError
 

@@ -7,7 +7,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from benchmarks.cards import Distance, Value
+from benchmarks.cards.values import Distance, Value
 from benchmarks.yamlfile import Strict
 
 SCHEMA_VERSION = 1

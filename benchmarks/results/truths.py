@@ -58,16 +58,21 @@ def find_truth(folder: Path, record: ResultRecord) -> ResultTruth | None:
     """
     identity, shape = record.identity, (record.nq, record.denominator)
     beside, cached = truth_path(folder, record.truth, identity.k), paths.DATA / "truth" / f"{record.truth}.hdf5"
+    damage = []
     for path, names in ((beside, ("ids", "distances")), (cached, ("neighbors", "distances"))):
         if path.is_file():
             status = path.stat()
             try:
-                return _cached(path, names, tuple(_facts(identity).items()), shape, status.st_mtime_ns, status.st_size)
+                found = _cached(path, names, tuple(_facts(identity).items()), shape, status.st_mtime_ns, status.st_size)
             except UserError as error:
-                _warn(str(error))
+                damage.append(str(error))
+            else:
+                if damage:
+                    _warn(damage[0])
+                return found
     _warn(
-        f"{beside}: is not there, so metrics that need the exact neighbours are left out; the run.py command that "
-        "measured these results puts it there, and measures nothing again"
+        f"{'; '.join(damage) or f'{beside}: is not there'}; metrics that need the exact neighbours are left out; the "
+        "run.py command that measured these results puts it there, and measures nothing again"
     )
     return None
 

@@ -4,7 +4,7 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
-from benchmarks.cards import LibraryCard
+from benchmarks.cards.algorithms import LibraryCard
 from benchmarks.errors import UserError
 from benchmarks.runner.environment import EnvironmentFailure
 from benchmarks.runner.venv import VenvRunner

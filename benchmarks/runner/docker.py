@@ -7,7 +7,7 @@ from pathlib import Path
 
 from docker.types import LogConfig, Mount
 
-from benchmarks.cards import Algorithm, LibraryCard
+from benchmarks.cards.algorithms import Algorithm, LibraryCard
 from benchmarks.hardware import thread_environment
 from benchmarks.paths import ENVIRONMENTS, ROOT
 from benchmarks.runner.environment import Environment, EnvironmentFailure

@@ -19,7 +19,7 @@ from filelock import FileLock
 from packaging.specifiers import SpecifierSet
 from uv import find_uv_bin
 
-from benchmarks.cards import LibraryCard
+from benchmarks.cards.algorithms import LibraryCard
 
 THIS_PYTHON = "{}.{}".format(*sys.version_info[:2])
 BUILD_TIMEOUT_SECONDS = 1800

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.cards import Value
+from benchmarks.cards.values import Value
 from benchmarks.data.prepare import Dataset
 from benchmarks.files import write_whole
 from benchmarks.groundtruth.cache import GroundTruth

@@ -13,7 +13,7 @@ import docker
 import requests
 from docker.errors import APIError, DockerException, ImageNotFound
 
-from benchmarks.cards import LibraryCard
+from benchmarks.cards.algorithms import LibraryCard
 from benchmarks.errors import UserError
 from benchmarks.paths import ROOT
 from benchmarks.runner.environment import (

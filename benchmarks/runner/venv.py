@@ -10,7 +10,7 @@ from pathlib import Path
 
 import psutil
 
-from benchmarks.cards import Algorithm, LibraryCard
+from benchmarks.cards.algorithms import Algorithm, LibraryCard
 from benchmarks.hardware import FOREIGN_VARIABLES, memory_binding, thread_environment
 from benchmarks.paths import ENVIRONMENTS, ROOT
 from benchmarks.runner.environment import (

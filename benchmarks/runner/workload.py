@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.cards import LibraryCard
+from benchmarks.cards.algorithms import LibraryCard
 
 
 @dataclass(frozen=True)

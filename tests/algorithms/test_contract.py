@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from benchmarks.cards import find_algorithms
+from benchmarks.cards.algorithms import find_algorithms
 from benchmarks.groundtruth.distances import exact_distances
 from benchmarks.metrics.table import points_table
 from benchmarks.paths import ENVIRONMENTS, ROOT

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks.cards import find_algorithms
+from benchmarks.cards.algorithms import find_algorithms
 from benchmarks.paths import ENVIRONMENTS, ROOT
 from benchmarks.runner.environment import content_hash, ensure_environment
 from tests.harness import gaussian, params, read_results, run, write_data

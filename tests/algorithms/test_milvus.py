@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-from benchmarks.cards import find_algorithms
+from benchmarks.cards.algorithms import find_algorithms
 from benchmarks.paths import ENVIRONMENTS, ROOT
 from benchmarks.runner.environment import ensure_environment
 from tests.harness import gaussian, read_results, run, write_data

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks.cards import find_algorithms
+from benchmarks.cards.algorithms import find_algorithms
 from benchmarks.groundtruth.distances import exact_distances
 from benchmarks.worker.__main__ import load_adapter
 from tests.algorithms.supplies.puck import provide

@@ -5,7 +5,7 @@ import pytest
 
 from benchmarks.analysis.claims import judge, load_claims
 from benchmarks.analysis.measured import Measured
-from benchmarks.cards import find_algorithms
+from benchmarks.cards.algorithms import find_algorithms
 from benchmarks.rag.table import Verdicts, write_verdicts
 from benchmarks.results.store import Store
 from tests.factories import graph_hits, make_result

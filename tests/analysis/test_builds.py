@@ -30,6 +30,14 @@ def test_groups_are_equal_up_to_the_seed(builds):
     assert sorted([result.identity.seed for result in group] for group in groups) == [[0], [0, 1, 2], [6]]
 
 
+def test_runs_of_another_harness_are_points_of_their_own(tmp_path):
+    store = Store(tmp_path)
+    for source in ("one", "other"):
+        make_result(store, algorithm="hnswlib@ann-benchmarks", search={"ef": 8}, seed=None, source=source)
+    groups = group_builds(store.results())
+    assert sorted([result.identity.source for result in group] for group in groups) == [["one"], ["other"]]
+
+
 def test_pooled_values_are_those_of_both_levels(builds):
     (group,) = (group for group in group_builds(builds) if len(group) > 1)
     hits = np.stack([result.hits for result in group])

@@ -16,7 +16,7 @@ from benchmarks.analysis.claims import (
 from benchmarks.analysis.contrast import Estimate
 from benchmarks.analysis.measured import Measured
 from benchmarks.analysis.verdicts import as_data, as_markdown, as_text, counts_line, number
-from benchmarks.cards import find_algorithms
+from benchmarks.cards.algorithms import find_algorithms
 from benchmarks.results.store import Store
 from benchmarks.yamlfile import Strict
 from tests.factories import graph_hits, make_result, partition_hits

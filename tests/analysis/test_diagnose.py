@@ -5,8 +5,8 @@ import shutil
 import numpy as np
 import pytest
 
-from benchmarks import cards
 from benchmarks.analysis.diagnose import diagnose, shapes
+from benchmarks.cards.algorithms import find_algorithms
 from benchmarks.paths import ALGORITHMS
 from benchmarks.results.store import Store
 from benchmarks.runner.judge import distance_error
@@ -75,7 +75,7 @@ def measure(tmp_path, monkeypatch):
     (folder / "algorithm.py").write_text(ADAPTER)
     (folder / "algorithm.yml").write_text(CARD)
     shutil.copy(ALGORITHMS / "faiss" / "requirements.txt", folder)
-    find = cards.find_algorithms
+    find = find_algorithms
     monkeypatch.setattr("benchmarks.cli.choice.find_algorithms", lambda: find(tmp_path / "algorithms"))
 
     def of(base, queries, *faults, effort="10,20,40,80,160", distance="l2", threads=2):
@@ -140,7 +140,7 @@ def test_a_hidden_tail(tmp_path):
         *("--set", "faiss-hnsw.efSearch=14", "--set", "faiss-ivfflat.n_probe=3", "--results-dir", tmp_path),
     )
     assert finished.code == 0, finished.err
-    (finding,) = diagnose(read_results(tmp_path), cards.find_algorithms())
+    (finding,) = diagnose(read_results(tmp_path), find_algorithms())
     assert finding.shape == "hidden tail" and "faiss-hnsw" in finding.where and "efSearch=14" in finding.text
 
 
@@ -154,7 +154,7 @@ def test_a_build_that_does_not_allow_more(tmp_path):
             search={"efSearch": effort},
             hits=rng.binomial(10, recall, 2000),
         )
-    (finding,) = diagnose(store.results(), cards.find_algorithms())
+    (finding,) = diagnose(store.results(), find_algorithms())
     assert finding.shape == "plateau" and "its build parameters: M" in finding.text
 
 

@@ -61,6 +61,8 @@ def test_three_verdicts(loss, outcome):
 def test_an_inconclusive_verdict_says_how_many_queries_it_takes():
     assert "takes 2,000 queries or more" in decide(Loss(0.0, -0.04, 0.04, -0.05, 100), 0.002).reason
     assert "on neither side" in decide(Loss(0.01, -0.04, 0.04, -0.05, 100), 0.002).reason
+    for rounding in (-1e-17, -2.3e-309):
+        assert "on neither side" in decide(Loss(rounding, -0.04, 0.04, -0.05, 100), 0.0).reason
 
 
 @given(st.floats(-1, 1), st.floats(0, 1), st.floats(0, 1), st.floats(0, 0.5))
@@ -142,3 +144,11 @@ def test_mistakes_in_a_gate_file_have_a_line(tmp_path, change, line, part):
     with pytest.raises(UserError) as error:
         load_yaml(path, Gate)
     assert part in str(error.value) and str(error.value).startswith(f"{path}:{line}: ")
+
+
+@pytest.mark.parametrize("change", [("10%", "nan"), ("10%", ".nan"), ("metric: qps", "metric: robustness-nan")])
+def test_a_mistake_is_named_once(tmp_path, refusal, change):
+    path = tmp_path / "gate.yml"
+    path.write_text(GOOD.replace(*change))
+    message = refusal(load_yaml, path, Gate)
+    assert message.count(", not ") == 1 and message.endswith(", not 'nan'")

@@ -8,7 +8,7 @@ from hypothesis.extra.numpy import arrays
 
 from benchmarks.analysis.headroom import adaptive_seconds, headroom
 from benchmarks.analysis.series import series
-from benchmarks.cards import find_algorithms
+from benchmarks.cards.algorithms import find_algorithms
 from benchmarks.results.store import Store
 from tests.factories import make_result
 

@@ -4,7 +4,7 @@ import pytest
 
 from benchmarks.cli.claims import main
 from benchmarks.results.store import Store
-from tests.factories import make_two_families
+from tests.factories import graph_hits, make_result, make_two_families
 from tests.harness import call, finish, start
 
 CLAIMS = """
@@ -34,6 +34,14 @@ claims:
   says: A third index is like the first.
   figures: none
   check: {kind: level, dataset: toys, metric: recall, recall: 0.9, indexes: [Third], at_least: 0.5}
+"""
+
+TREND = """
+- id: rises
+  where: §4
+  says: More effort, more answers.
+  figures: none
+  check: {kind: trend, dataset: toys, rises: robustness-0.9, indexes: [Third]}
 """
 
 
@@ -117,9 +125,29 @@ def test_results_are_only_read(claims, tmp_path):
     assert {path: path.stat().st_mtime_ns for path in (tmp_path / "results").rglob("*")} == before
 
 
-def test_as_a_command_with_nothing_measured(tmp_path):
+def test_points_of_another_harness_stand_for_an_index(claims, file, tmp_path):
+    file.write_text(CLAIMS + TREND)
+    name, options = "hnsw@ann-benchmarks", ("--index", "Third=hnsw@ann-benchmarks")
+    refused = claims(*options)
+    assert refused.code == 2 and f"unknown algorithm '{name}'" in refused.err and "imported: none" in refused.err
+    store = Store(tmp_path / "results")
+    for links in (8, 16):
+        for step, recall in enumerate((0.85, 0.95)):
+            hits = graph_hits(recall, 2000, seed=step)
+            more = {"seed": None, "source": f"{links} {step}", "build": {"M": links}}
+            make_result(store, algorithm=name, search={"ef": 10 * 2**step}, hits=hits, **more)
+    done = claims(*options)
+    assert done.code == 0 and "REPRODUCED  third" in done.out and "REPRODUCED  rises" in done.out, done.err + done.out
+    assert "between ef=10 and ef=20" in done.out
+    assert done.err.startswith(f"warning: Third is {name}, of no card here") and len(done.err.splitlines()) == 1
+    file.write_text(CLAIMS.replace("metric: recall, recall: 0.9", "metric: recall, recall: 0.99"))
+    done = claims(*options)
+    assert "not measured: Third (hnsw@ann-benchmarks)" in done.out and "run.py" not in done.out
+
+
+def test_a_folder_without_results_is_an_error(tmp_path):
     done = finish(
         start("claims", "--results-dir", tmp_path / "empty", script=("-m", "benchmarks")),
     )
-    assert done.code == 0 and done.err == "" and "0 reproduced, 0 not reproduced" in done.out
-    assert "python run.py --suite paper --scale small" in done.out
+    assert done.code == 2 and done.out == "" and len(done.err.splitlines()) == 1
+    assert "empty: no results there; measure with python run.py --suite paper --scale small, or" in done.err

@@ -332,6 +332,14 @@ def test_what_a_figure_lacks_is_one_line_that_says_what_to_run(study, tmp_path, 
     assert "2 indexes are needed at average recall 0.9" in one and "run.py --set" in one
     assert "no threshold of 'qps'" in refused_figure("6", "--k", "10", "--at-least", "qps=10")
     assert "the best has" in refused_figure("14", "--k", "10", "--at-least", "recall=0.999")
+    for options, words in (
+        (("11", "--at-least", "recall=2"), "--at-least recall=2: there is no such value, recall is from 0 to 1"),
+        (("11", "--at-least", "recall=0.8,-1"), "recall=-1: there is no such value"),
+        (("11", "--at-least", "qps=-1"), "qps=-1: there is no such value, qps is never negative"),
+        (("11", "--at-least", "qps=10,1e6"), "no point has QPS ≥ 1M; the best has 14400: lower the threshold"),
+        (("13", "--at-least", "recall=0.999"), "no point has Recall@10 ≥ 0.999; the best has 0.9"),
+    ):
+        assert words in refused_figure(*options, "--k", "10")
     for path in study.files():
         if "M=16" in path.name or "ivfflat" in str(path):
             path.unlink()

@@ -96,7 +96,10 @@ def test_figures_and_the_tables_beside_them(rag, where, world, tmp_path):  # noq
         "gold documents",
     ]
     assert len(rows) == 2 * len(read_results(world / "results")) + 3
+    whole = [row[name] for row in rows for name in ("seed", "k", "threads", "queries")]
+    assert all(text.isdecimal() for text in whole if text) and whole.count("") == 3 * 3  # of the controls
     rows = list(csv.DictReader((tmp_path / "figures" / "capitals-figure-delta.csv").open()))
-    assert sum(row["metric"].startswith("robustness") for row in rows) == 10 and rows[0]["pairs"]
+    assert sum(row["metric"].startswith("robustness") for row in rows) == 10
+    assert rows[0]["pairs"].isdecimal()
     other = call(plot_verb.main, *plot, "--figure", "12", "--answers", "openai-x")
     assert other.code == 2 and "extractive-normalised" in other.err

@@ -6,7 +6,7 @@ import shutil
 import pytest
 
 from benchmarks.analysis.select import average_recall
-from benchmarks.cards import find_algorithms
+from benchmarks.cards.algorithms import find_algorithms
 from benchmarks.cli import choice
 from benchmarks.paths import ALGORITHMS
 from tests.harness import export, gaussian, leftovers, params, read_results, run, write_data

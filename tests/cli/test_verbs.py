@@ -12,7 +12,8 @@ import pandas as pd
 import pytest
 
 from benchmarks.__main__ import VERBS, module_of
-from benchmarks.cards import find_algorithms, find_datasets
+from benchmarks.cards.algorithms import find_algorithms
+from benchmarks.cards.datasets import find_datasets
 from benchmarks.cli import install, prepare, truth
 from benchmarks.cli import list as list_verb
 from benchmarks.metrics.table import STRUCTURED
@@ -229,6 +230,16 @@ def test_export_into_a_file(results, tmp_path):
     finished = export("--results-dir", results, "--format", "json", "--out", tmp_path / "table.json")
     assert finished.code == 0 and finished.out == "" and str(tmp_path / "table.json") in finished.err
     assert json.loads((tmp_path / "table.json").read_text()) == rows_of(results)
+
+
+def test_export_by_the_ending(results, tmp_path):
+    refused = export("--results-dir", results, "--out", tmp_path / "table.foo")
+    assert refused.code == 2 and refused.out == "" and not (tmp_path / "table.foo").exists()
+    assert "table.foo: the endings are .csv, .json, .parquet" in refused.err and len(refused.err.splitlines()) == 1
+    text = export("--results-dir", results).out
+    for name, options in (("table.CSV", ()), ("table", ()), ("table.foo", ("--format", "csv"))):
+        assert export("--results-dir", results, *options, "--out", tmp_path / name).code == 0
+        assert (tmp_path / name).read_text() == text
 
 
 def test_export_of_more_metrics(results):

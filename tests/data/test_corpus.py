@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmarks.cards import Retrieval, TextSource, load_dataset_card
+from benchmarks.cards.datasets import Retrieval, TextSource, load_dataset_card
 from benchmarks.cli import prepare as prepare_verb
 from benchmarks.cli import verify as verify_verb
 from benchmarks.data.answers import contains_answer, find_containing, normalise, words_of

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks.cards import Source
+from benchmarks.cards.datasets import Source
 from benchmarks.data import download as module
 from benchmarks.data.download import Kept, download
 from benchmarks.data.fetch import discard, fetch
@@ -335,7 +335,7 @@ def test_ctrl_c_keeps_what_is_here(server, bring, small_parts, monkeypatch):
 SCRIPT = """
 import sys
 from pathlib import Path
-from benchmarks.cards import Source
+from benchmarks.cards.datasets import Source
 from benchmarks.data import download, fetch
 from benchmarks.progress import Progress
 download.PART_BYTES, download.SAVE_SECONDS, download.BLOCK = 200_000, 0.0, 8192

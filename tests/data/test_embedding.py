@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks import endpoint as endpoint_module
-from benchmarks.cards import Encoder
+from benchmarks.cards.datasets import Encoder
 from benchmarks.data.embedding import embed, make_encoder, place_of
 from benchmarks.data.embedding_endpoint import EndpointEncoder, vectors_of
 from benchmarks.data.embedding_local import mean_of_tokens, needed, static_table

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks.cards import Source, load_dataset_card
+from benchmarks.cards.datasets import Source, load_dataset_card
 from benchmarks.data.fetch import fetch, sha256_of
 from benchmarks.errors import UserError
 from benchmarks.paths import DATASETS

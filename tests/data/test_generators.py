@@ -4,7 +4,7 @@ import inspect
 import numpy as np
 import pytest
 
-from benchmarks.cards import Generator, find_datasets, load_dataset_card
+from benchmarks.cards.datasets import Generator, find_datasets, load_dataset_card
 from benchmarks.data.generators import GENERATORS, generate
 
 CLUSTERS = {"clusters": 5, "centre_scale": 3.0}

@@ -4,7 +4,7 @@ import hashlib
 
 import pytest
 
-from benchmarks.cards import Source
+from benchmarks.cards.datasets import Source
 from benchmarks.data.fetch import fetch
 from benchmarks.progress import Progress
 

@@ -4,7 +4,7 @@ import h5py
 import numpy as np
 import pytest
 
-from benchmarks.cards import DatasetCard, Source
+from benchmarks.cards.datasets import DatasetCard, Source
 from benchmarks.data import fetch as fetching
 from benchmarks.data import prepare as module
 from benchmarks.data.prepare import cache_folder, prepare, resolve_dataset

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow.parquet
 import pytest
 
-from benchmarks.cards import DatasetCard, Recipe, load_dataset_card
+from benchmarks.cards.datasets import DatasetCard, Recipe, load_dataset_card
 from benchmarks.data.prepare import prepare
 from benchmarks.data.recipes import RECIPES, icons, pictures, words
 from benchmarks.data.recipes.kitchen import Kitchen, needed

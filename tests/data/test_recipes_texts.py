@@ -12,7 +12,7 @@ import pyarrow.parquet
 import pytest
 import yaml
 
-from benchmarks.cards import Source, load_dataset_card
+from benchmarks.cards.datasets import Source, load_dataset_card
 from benchmarks.data.corpus import load_corpus
 from benchmarks.data.fetch import fetch
 from benchmarks.data.prepare import prepare

@@ -4,7 +4,7 @@ import h5py
 import numpy as np
 import pytest
 
-from benchmarks.cards import DatasetCard, Source
+from benchmarks.cards.datasets import DatasetCard, Source
 from benchmarks.data import supplied as module
 from benchmarks.data.prepare import prepare
 from benchmarks.data.supplied import Supplied, check_supplied, convention, read_supplied, supplied_truth

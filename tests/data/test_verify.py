@@ -2,7 +2,7 @@ import h5py
 import numpy as np
 import pytest
 
-from benchmarks.cards import DatasetCard
+from benchmarks.cards.datasets import DatasetCard
 from benchmarks.data.prepare import resolve_dataset
 from benchmarks.data.verify import FAILURE, OK, WARNING, verify
 from benchmarks.groundtruth.exact import exact_neighbors

@@ -7,7 +7,7 @@ import signal
 
 import pytest
 
-from benchmarks.cards import find_algorithms
+from benchmarks.cards.algorithms import find_algorithms
 from benchmarks.cli import choice
 from benchmarks.cli import run as run_verb
 from benchmarks.paths import ALGORITHMS

@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from benchmarks.cards import find_algorithms
+from benchmarks.cards.algorithms import find_algorithms
 from benchmarks.cli import install as install_verb
 from benchmarks.metrics.table import DEFAULT_METRICS
 from benchmarks.runner.images import REPOSITORY

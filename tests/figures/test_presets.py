@@ -63,7 +63,7 @@ def test_thresholds_replace_those_of_their_metric_or_join_panels_without():
     panels = panels_of(FIGURES["11"], floors={"qps": (5.0, 9.0), "robustness_0.3": (0.5,)})
     assert [each.floor.levels for each in panels] == [(0.85, 0.9), (0.5,), (5.0, 9.0)]
     plain = panels_of(PLAIN, floors={"recall": (0.5,)})
-    assert [each.floor for each in plain] == [Floor(parse_metric("recall"), (0.5,))] * 3
+    assert [each.floor for each in plain] == [Floor(parse_metric("recall"), (0.5,), asked=True)] * 3
 
 
 def test_thresholds_that_are_for_no_panel_are_an_error(refusal):

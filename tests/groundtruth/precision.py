@@ -91,7 +91,7 @@ np.save(sys.argv[1] + ".ids.npy", faiss.knn(queries, base, int(sys.argv[3]), met
 
 
 def main():
-    from benchmarks.cards import find_algorithms
+    from benchmarks.cards.algorithms import find_algorithms
     from benchmarks.groundtruth.distances import DISTANCES
     from benchmarks.groundtruth.exact import exact_neighbors
     from benchmarks.runner.venv import VenvRunner

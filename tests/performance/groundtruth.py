@@ -247,7 +247,7 @@ def main():
     options = parser.parse_args()
     if options.worker:
         return work(options.worker)
-    from benchmarks.cards import find_algorithms
+    from benchmarks.cards.algorithms import find_algorithms
     from benchmarks.runner.venv import VenvRunner
 
     cases = [case for case in CASES if not options.quick or case[2] == 512]

@@ -138,7 +138,8 @@ class Harness:
     """The real host, with a worker that goes through this file."""
 
     def __init__(self, options, folder):
-        from benchmarks.cards import DatasetCard, Generator, find_algorithms
+        from benchmarks.cards.algorithms import find_algorithms
+        from benchmarks.cards.datasets import DatasetCard, Generator
         from benchmarks.data.prepare import prepare
         from benchmarks.progress import Progress
         from benchmarks.results.store import Store

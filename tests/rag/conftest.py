@@ -2,7 +2,7 @@ import shutil
 
 import pytest
 
-from benchmarks.cards import load_dataset_card
+from benchmarks.cards.datasets import load_dataset_card
 from benchmarks.data.corpus import load_corpus
 from benchmarks.data.prepare import prepare
 from benchmarks.progress import Progress

@@ -7,7 +7,7 @@ from unittest.mock import MagicMock
 import pytest
 from docker.errors import DockerException
 
-from benchmarks.cards import LibraryCard, find_algorithms
+from benchmarks.cards.algorithms import LibraryCard, find_algorithms
 from benchmarks.paths import ROOT
 from benchmarks.runner import images
 from benchmarks.runner.choose import choose_runner

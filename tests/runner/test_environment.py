@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.cards import LibraryCard
+from benchmarks.cards.algorithms import LibraryCard
 from benchmarks.runner import environment
 from benchmarks.runner.environment import EnvironmentFailure, ensure_environment, environment_key, telling_line
 

@@ -5,7 +5,7 @@ import shutil
 
 import pytest
 
-from benchmarks.cards import find_algorithms
+from benchmarks.cards.algorithms import find_algorithms
 from benchmarks.cli import choice
 from benchmarks.paths import ALGORITHMS
 from benchmarks.runner.environment import EnvironmentFailure

@@ -1,9 +1,18 @@
 """Checks along the operating points of an index: what rises, what stays, and which point is chosen for speed."""
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, model_validator
 
 from benchmarks.analysis.checks.order import compared
-from benchmarks.analysis.checks.registry import Comparison, Finding, Missing, Side, check, checked_metric, settle
+from benchmarks.analysis.checks.registry import (
+    Comparison,
+    Finding,
+    MetricName,
+    Missing,
+    Side,
+    check,
+    checked_metric,
+    settle,
+)
 from benchmarks.analysis.contrast import Estimate, Term
 from benchmarks.analysis.stations import recall_axis, speed_range
 from benchmarks.metrics.registry import parse_metric
@@ -108,14 +117,9 @@ class Stability(Side):
 
     factor: float = Field(gt=1)
     recall_at_least: float = 0.0
-    stable: str
-    changing: str
+    stable: MetricName
+    changing: MetricName
     share: float = Field(gt=0, le=1)
-
-    @field_validator("stable", "changing")
-    @classmethod
-    def _known(cls, value):
-        return checked_metric(value)
 
 
 @check("stability", Stability)
@@ -160,13 +164,8 @@ def _pair(index: str, metric: str, slow: Result, fast: Result, times: float, mea
 class Bound(Strict):
     """Which points are allowed."""
 
-    metric: str
+    metric: MetricName
     at_least: float
-
-    @field_validator("metric")
-    @classmethod
-    def _known(cls, value):
-        return checked_metric(value)
 
 
 class Choice(Side):
@@ -177,12 +176,7 @@ class Choice(Side):
 
     among: Bound
     fastest: str
-    price: str | None = None
-
-    @field_validator("price")
-    @classmethod
-    def _known(cls, value):
-        return value if value is None else checked_metric(value)
+    price: MetricName | None = None
 
 
 @check("choice", Choice)

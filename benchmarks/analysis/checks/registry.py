@@ -8,12 +8,12 @@ import importlib
 import pkgutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import create_model, field_validator, model_validator
+from pydantic import AfterValidator, create_model, field_validator, model_validator
 
 from benchmarks.analysis.contrast import Estimate
-from benchmarks.cards import Value
+from benchmarks.cards.values import Value
 from benchmarks.errors import UserError
 from benchmarks.metrics.registry import parse_metric
 from benchmarks.statistics.intervals import CONFIDENCE
@@ -84,6 +84,24 @@ def settle(comparisons: Sequence[Comparison], alpha: float = 1 - CONFIDENCE) -> 
     return settled
 
 
+def checked_metric(name: str) -> str:
+    """The name of a metric that is a mean over queries.
+
+    Raises:
+        ValueError: there is no such metric, or it is no mean over queries.
+    """
+    try:
+        metric = parse_metric(name)
+    except UserError as error:
+        raise ValueError(str(error)) from None
+    if metric.definition.per_query is None:
+        raise ValueError(f"'{name}' is no mean over queries; a check needs one, such as recall or robustness-0.1")
+    return name
+
+
+MetricName = Annotated[str, AfterValidator(checked_metric)]
+
+
 class Where(Strict):
     """A place on an index's curve. What a part of a check does not say is that of the whole check.
 
@@ -92,17 +110,12 @@ class Where(Strict):
     """
 
     dataset: str | None = None
-    metric: str | None = None
+    metric: MetricName | None = None
     k: int | None = None
     recall: float | None = None
     settings: dict[str, Value] | None = None
     ratio: "Ratio | None" = None
     speed_of: "SpeedOf | None" = None
-
-    @field_validator("metric")
-    @classmethod
-    def _known(cls, value):
-        return value if value is None else checked_metric(value)
 
     @field_validator("recall")
     @classmethod
@@ -141,13 +154,8 @@ class SpeedOf(Strict):
     """The speed at which the build with these settings reaches a value of a metric."""
 
     settings: dict[str, Value]
-    metric: str
+    metric: MetricName
     value: float
-
-    @field_validator("metric")
-    @classmethod
-    def _known(cls, value):
-        return checked_metric(value)
 
 
 Where.model_rebuild()
@@ -162,21 +170,6 @@ class Side(Where):
     @classmethod
     def _names(cls, value):
         return {"indexes": [value] if isinstance(value, str) else value} if isinstance(value, (str, list)) else value
-
-
-def checked_metric(name: str) -> str:
-    """The name of a metric that is a mean over queries.
-
-    Raises:
-        ValueError: there is no such metric, or it is no mean over queries.
-    """
-    try:
-        metric = parse_metric(name)
-    except UserError as error:
-        raise ValueError(str(error)) from None
-    if metric.definition.per_query is None:
-        raise ValueError(f"'{name}' is no mean over queries; a check needs one, such as recall or robustness-0.1")
-    return name
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from filelock import FileLock
 
-from benchmarks.cards import Recipe, Source
+from benchmarks.cards.datasets import Recipe, Source
 from benchmarks.data.fetch import check_file, discard
 from benchmarks.data.recipes import dictionaries, icons, pictures, trivia, words  # noqa: F401  registers what they hold
 from benchmarks.data.recipes.kitchen import RECIPES, Kitchen

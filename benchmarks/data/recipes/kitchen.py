@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow
 import pyarrow.parquet
 
-from benchmarks.cards import Recipe
+from benchmarks.cards.datasets import Recipe
 from benchmarks.data.fetch import fetch
 from benchmarks.data.formats import write_npy
 from benchmarks.errors import UserError

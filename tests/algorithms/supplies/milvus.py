@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.cards import LibraryCard
+from benchmarks.cards.algorithms import LibraryCard
 from benchmarks.paths import ENVIRONMENTS
 from benchmarks.runner.environment import EnvironmentFailure, ensure_environment
 
