@@ -172,9 +172,12 @@ def _hdf5(path: Path, array: str | None, converted: Path, progress: Progress | N
 
 
 @contextmanager
-def open_hdf5(path: Path):
-    """Open for reading; a file that is not HDF5 or is cut short is a `UserError`."""
+def open_hdf5(path: Path, opened: h5py.File | None = None):
+    """Open for reading, or go on with it where it is open; what is not HDF5 or is cut short is a `UserError`."""
     try:
+        if opened:
+            yield opened
+            return
         with h5py.File(path, "r", locking=False) as file:
             yield file
     except UserError:

@@ -37,9 +37,9 @@ def measure_mean(values: np.ndarray | None) -> Measured | None:
         return None
     n = len(values)
     if values.dtype == bool:
-        reached = int(values.sum())
+        reached = int(np.count_nonzero(values))
         return Measured(reached / n, *wilson(reached, n), n)
-    return Measured(float(values.mean()), *bootstrap_mean(values), n)
+    return Measured(float(values.sum()) / n, *bootstrap_mean(values), n)
 
 
 @dataclass(frozen=True)

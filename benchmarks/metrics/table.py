@@ -125,20 +125,14 @@ def points_table(results: Iterable[Result], metrics: Iterable[Metric | str]) -> 
     A metric that a point does not have is NaN.
     """
     metrics = [parse_metric(item) if isinstance(item, str) else item for item in metrics]
-    rows, values = [], []
-    for result in results:
-        rows.append(point_row(result))
-        values.append([value for item in metrics for value in _cells(item, result)])
+    pairs = [(point_row(result), [value for item in metrics for value in _cells(item, result)]) for result in results]
+    pairs.sort(key=lambda pair: [pair[0][name] for name in ("dataset", "algorithm", "k", "mode")])
+    rows, values = [row for row, _ in pairs], [cells for _, cells in pairs]
     columns = [name for item in metrics for name in metric_columns(item)]
     measured = pd.DataFrame(np.array(values, float).reshape(len(rows), len(columns)), columns=columns)
-    table = pd.concat([pd.DataFrame(rows, columns=[*POINT_COLUMNS]), measured], axis=1)
-    table = table.astype({name: "Int64" for name in INTEGERS if table[name].isna().any()})
-    return table.sort_values(
-        ["dataset", "algorithm", "k", "mode"],
-        kind="stable",
-        ignore_index=True,
-        key=lambda column: column if column.name == "k" else column.map(str),
-    )
+    points = pd.DataFrame(rows, columns=[*POINT_COLUMNS])
+    points = points.astype({name: "Int64" for name in INTEGERS if points[name].isna().any()})
+    return pd.concat([points, measured], axis=1)
 
 
 def _cells(metric: Metric, result: Result) -> tuple[float | None, ...]:
