@@ -9,10 +9,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import h5py
 import numpy as np
-from filelock import FileLock, Timeout
 from h5py import h5a, h5d, h5s
 from pydantic import ValidationError
 
@@ -22,6 +22,9 @@ from benchmarks.files import write_whole
 from benchmarks.results.relevance import Relevance, find_relevance
 from benchmarks.results.schema import Identity, ResultRecord, label
 from benchmarks.results.truths import ResultTruth, find_truth, write_truth
+
+if TYPE_CHECKING:
+    from filelock import FileLock
 
 RECORD = "record"
 CHUNK_BYTES = 1 << 20  # of whole rows; the library's own choice are small tiles, which take twice as long to read
@@ -288,12 +291,14 @@ class Store:
                 "give another folder with --results-dir"
             ) from None
 
-    def lock(self) -> FileLock:
+    def lock(self) -> "FileLock":
         """Hold the folder for one run, so that two runs neither disturb each other's times nor files.
 
         Raises:
             UserError: another run holds it.
         """
+        from filelock import FileLock, Timeout  # here, since reading locks nothing
+
         lock = FileLock(self.folder / ".lock", timeout=0)
         try:
             return lock.acquire().lock
