@@ -14,7 +14,7 @@ from benchmarks.statistics.intervals import (
     CONFIDENCE,
     bootstrap_mean,
     bootstrap_mean_of_counts,
-    normal_quantile,
+    two_sided_z,
     wilson,
 )
 
@@ -226,7 +226,7 @@ def hits_at(tally: np.ndarray, share: Fraction) -> tuple[int, int, int]:
     """
     n, most = int(tally.sum()), len(tally) - 1
     reached = np.cumsum(tally[::-1])  # queries with at least most, most - 1, … hits
-    p, z = float(share), normal_quantile(CONFIDENCE)
+    p, z = float(share), two_sided_z(CONFIDENCE)
     spread = z * (n * p * (1 - p)) ** 0.5
     at = math.ceil(share * n)
     last, first = max(at, math.ceil(n * p + spread)), min(at, math.floor(n * p - spread))

@@ -12,14 +12,14 @@ SKEWED = 0.2  # skewness of a mean from which on its distribution is not left to
 
 
 @cache
-def normal_quantile(confidence: float) -> float:
-    """How many standard deviations around the mean hold that share of a normal distribution."""
+def two_sided_z(confidence: float) -> float:
+    """Normal quantile of a two-sided interval: 1.96 for 95 %."""
     return NormalDist().inv_cdf((1 + confidence) / 2)
 
 
 def wilson(successes: int, n: int, confidence: float = CONFIDENCE) -> tuple[float, float]:
     """Score interval of a proportion (Wilson 1927); right also at 0 and n successes."""
-    z = normal_quantile(confidence)
+    z = two_sided_z(confidence)
     share = successes / n
     centre = (share + z * z / (2 * n)) / (1 + z * z / n)
     half = z / (1 + z * z / n) * (share * (1 - share) / n + z * z / (4 * n * n)) ** 0.5
@@ -72,7 +72,7 @@ def _expand(mean: float, moments: list[float], n: int, confidence: float) -> tup
     """Quantiles of the mean of n values with these central moments, the second to the fourth."""
     variance, third, fourth = moments
     skewness, excess = third / variance**1.5 / n**0.5, (fourth / variance**2 - 3) / n
-    ends, tail = [], normal_quantile(confidence)
+    ends, tail = [], two_sided_z(confidence)
     for z in (-tail, tail):
         bent = z + skewness * (z**2 - 1) / 6 + excess * (z**3 - 3 * z) / 24 - skewness**2 * (2 * z**3 - 5 * z) / 36
         ends.append(mean + bent * (variance / n) ** 0.5)

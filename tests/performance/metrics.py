@@ -4,7 +4,8 @@
    and ann-benchmarks' recall alone. At most 1/5 of the former at K = 10 and 1/20 at K = 100.
 2. 50 result files of 10,000 queries, K = 10: read and every metric with its interval, beside reading the ids and the
    recall of big-ann-benchmarks, which is the least that its first plot does. At least 10 times faster.
-3. A figure drawn again from unchanged files, by a process that has its imports: below 1 second.
+3. A figure drawn again from unchanged files, as a command with all its imports: below 1 second where the figure counts
+   hits, as the default one does. One that needs ranks starts the compiler too, and is told, not held to the bound.
 
 The peers' definitions are ours after their description, not their code. Times are process time (user + system).
 """
@@ -151,21 +152,28 @@ def fifty_files(folder: Path, k: int) -> bool:
 
 
 def replot(folder: Path) -> bool:
-    """A figure of the 50 files, drawn again by the same process, and as a command with the time of its imports."""
+    """A figure of the 50 files, drawn again as a command, and by a process that has its imports."""
     from benchmarks.cli import plot
 
-    arguments = ["--quiet", "--dataset", "toyset", "--metric", "ndcg", "--versus", "recall"]
-    arguments += ["--results-dir", str(folder), "--out", str(folder / "figure.svg")]
-    draw = take_turns({"draw": lambda: call(plot.main, *arguments)})["draw"]
-    command = [sys.executable, "plot.py", *arguments]
-    seconds = []
-    for _ in range(TURNS):
-        before = os.times()
-        subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
-        after = os.times()
-        seconds.append(after.children_user + after.children_system - before.children_user - before.children_system)
-    print(f"a figure of 50 files, again: {draw:.2f} s (below 1 s); as a command with its imports {min(seconds):.2f} s")
-    return draw < 1
+    arguments = ["--quiet", "--dataset", "toyset", "--results-dir", str(folder), "--out", str(folder / "figure.svg")]
+    inside, command = {}, {}
+    for metric in ("robustness-0.1", "ndcg"):
+        chosen = [*arguments, "--metric", metric]
+        inside[metric] = take_turns({"draw": lambda chosen=chosen: call(plot.main, *chosen)})["draw"]
+        command[metric] = min(child_seconds([sys.executable, "plot.py", *chosen]) for _ in range(TURNS))
+        print(
+            f"{metric} against recall of 50 files, again: as a command with its imports {command[metric]:.2f} s, "
+            f"without them {inside[metric]:.2f} s",
+            flush=True,
+        )
+    return command["robustness-0.1"] < 1 and max(inside.values()) < 1
+
+
+def child_seconds(command: list[str]) -> float:
+    before = os.times()
+    subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
+    after = os.times()
+    return after.children_user + after.children_system - before.children_user - before.children_system
 
 
 if __name__ == "__main__":
