@@ -4,8 +4,8 @@
    and ann-benchmarks' recall alone. At most 1/5 of the former at K = 10 and 1/20 at K = 100.
 2. 50 result files of 10,000 queries, K = 10: read and every metric with its interval, beside reading the ids and the
    recall of big-ann-benchmarks, which is the least that its first plot does. At least 10 times faster.
-3. A figure drawn again from unchanged files, as a command with all its imports: below 1 second where the figure counts
-   hits, as the default one does. One that needs ranks starts the compiler too, and is told, not held to the bound.
+3. A figure drawn again from unchanged files, as a command with all its imports: below 1 second where one panel counts
+   hits. One that needs ranks starts the compiler too: it is told, and held to the bound only without its imports.
 
 The peers' definitions are ours after their description, not their code. Times are process time (user + system).
 """
