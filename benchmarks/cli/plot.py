@@ -28,13 +28,11 @@ from benchmarks.figures.drawing import Drawing, write
 from benchmarks.figures.files import formats_of, paths_of
 from benchmarks.figures.panels import Panel, Point, measure, metrics_of, shows_speed
 from benchmarks.figures.presets import Preset, find_figure, panels_of
-from benchmarks.figures.rag import draw_answers
 from benchmarks.figures.theme import Style, styles
 from benchmarks.figures.tradeoff import draw_tradeoff
 from benchmarks.metrics.accuracy import verdicts_of
 from benchmarks.metrics.registry import Metric, definitions, parse_metric
 from benchmarks.metrics.table import DELTAS
-from benchmarks.rag.study import analyse_points
 from benchmarks.rag.table import FOLDER, Verdicts
 from benchmarks.results.schema import label
 from benchmarks.results.store import Result, Store
@@ -219,6 +217,8 @@ def plot(args: argparse.Namespace, preset: Preset) -> None:
     look = styles(result.identity.algorithm for result in results)  # the same whatever is left out
     selected, mixed = selection(args, preset, dataset, results, shown)
     if preset.kind == "delta":
+        from benchmarks.rag.study import analyse_points  # here, since no other figure needs it
+
         found = analyse_points(selected, answers_of(args, selected))
         drawing, points, columns = draw_delta(found, selected, mixed=mixed), [], []
     elif preset.kind == "tradeoff":
@@ -227,7 +227,7 @@ def plot(args: argparse.Namespace, preset: Preset) -> None:
     else:
         drawing, points, columns = equal(args, preset, selected, mixed, look)
     paths = paths_of(args.out, f"{dataset}-{what(args, panels)}", formats)
-    for path in write(drawing, paths, csv=not args.no_csv):
+    for path in write(drawing, paths, not args.no_csv):
         print(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path)
     if not args.quiet and points:
         print_table(points, columns)
@@ -270,6 +270,8 @@ def tradeoff(
     verdicts = answers_of(args, selected) if preset.answers else None
     points = measure(selected, metrics_of(panels))
     if verdicts:
+        from benchmarks.figures.rag import draw_answers  # here, since no other figure needs it
+
         shown = {"title": preset.shows, "scale": args.scale or "linear", "mixed": mixed, "look": look}
         return draw_answers(points, panels, verdicts, **shown), points
     drawing = draw_tradeoff(

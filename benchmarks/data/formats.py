@@ -9,7 +9,6 @@ from pathlib import Path
 import h5py
 import numpy as np
 
-from benchmarks.data.parquet import count_rows, read_column
 from benchmarks.data.rowfiles import ROW_FILES, RowFile
 from benchmarks.data.vectors import VectorFile
 from benchmarks.errors import UserError
@@ -76,6 +75,8 @@ def locate(path: Path, format: str, array: str | None, converted: Path, progress
     elif format == "hdf5":
         return _hdf5(path, array, converted, progress)
     elif format == "parquet":
+        from benchmarks.data.parquet import read_column  # here, since only these files need pyarrow
+
         found = _Copied(*read_column(path, array))
     else:
         found = _rows(path, ROW_FILES[format])
@@ -139,6 +140,8 @@ def rows_of(path: Path, format: str) -> int:
     if format == "npy":
         return len(_map_npy(path))
     if format == "parquet":
+        from benchmarks.data.parquet import count_rows  # here, since only these files need pyarrow
+
         return count_rows(path)
     return _shape(path, ROW_FILES[format])[0]
 
@@ -172,9 +175,12 @@ def _hdf5(path: Path, array: str | None, converted: Path, progress: Progress | N
 
 
 @contextmanager
-def open_hdf5(path: Path):
-    """Open for reading; a file that is not HDF5 or is cut short is a `UserError`."""
+def open_hdf5(path: Path, opened: h5py.File | None = None):
+    """Open for reading, or go on with it where it is open; what is not HDF5 or is cut short is a `UserError`."""
     try:
+        if opened:
+            yield opened
+            return
         with h5py.File(path, "r", locking=False) as file:
             yield file
     except UserError:

@@ -9,7 +9,7 @@ from benchmarks.analysis.equal import Matches, names_of
 from benchmarks.analysis.select import describe, failures
 from benchmarks.analysis.stations import Station
 from benchmarks.figures.axes import set_share_axis
-from benchmarks.figures.drawing import Drawing, operating_columns, table_of, value_columns
+from benchmarks.figures.drawing import Drawing, all_rows, operating_columns, value_columns
 from benchmarks.figures.theme import TEXT, Style, failure_handles, sheet, styles, themed
 from benchmarks.metrics.registry import Measured
 from benchmarks.results.store import Result
@@ -89,7 +89,7 @@ def draw_curve(
         axis.set_ylabel(f"Robustness-δ@{k}" + ("" if several else ": share of queries with recall ≥ δ"))
         if several:
             axis.set_title(f"({chr(ord('a') + place)}) K = {k}", loc="left", fontsize=TEXT)
-    return Drawing(figure, table_of(rows, results))
+    return Drawing(figure, all_rows(rows, results))
 
 
 def _draw(axis: Axes, curve: Sequence[Measured], style: dict, name: str, alpha: float) -> None:

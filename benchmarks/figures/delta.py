@@ -7,7 +7,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from benchmarks.analysis.select import describe, failures
-from benchmarks.figures.drawing import Drawing, table_of
+from benchmarks.figures.drawing import Drawing, all_rows
 from benchmarks.figures.theme import GREY, PALETTE, SMALL, TEXT, failure_handles, sheet, styles, themed
 from benchmarks.rag.delta import FEWEST_POINTS, KEPT, MOST_EVEN, Analysis, ChangePoint, Predictor
 from benchmarks.results.store import Result
@@ -50,7 +50,7 @@ def draw_delta(found: Analysis, results: Sequence[Result], *, mixed: str | None 
         axis.set_title(f"({letter})", loc="left", fontsize=TEXT)
     _draw_levels(axes[0], found)
     _draw_predictors(axes[1], found.predictors)
-    return Drawing(figure, table_of(_rows(found), results))
+    return Drawing(figure, all_rows(_rows(found), results))
 
 
 def _change_text(change: ChangePoint) -> str:

@@ -12,7 +12,7 @@ from benchmarks.analysis.equal import Matches, names_of
 from benchmarks.analysis.select import describe, failures
 from benchmarks.analysis.stations import Station
 from benchmarks.errors import UserError
-from benchmarks.figures.drawing import Drawing, operating_columns, table_of, value_columns
+from benchmarks.figures.drawing import Drawing, all_rows, operating_columns, value_columns
 from benchmarks.figures.theme import GREY, Style, failure_handles, sheet, styles, themed
 from benchmarks.metrics.registry import Measured, Metric
 from benchmarks.results.store import Result
@@ -145,7 +145,7 @@ def draw_deviation(
         for each in found
         for point, value, deviation in zip(points, each.values, each.deviations, strict=True)
     ]
-    return Drawing(figure, table_of(rows, results))
+    return Drawing(figure, all_rows(rows, results))
 
 
 def _draw_bars(

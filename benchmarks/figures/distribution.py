@@ -11,7 +11,7 @@ from matplotlib.patches import Patch
 from benchmarks.analysis.equal import Matches, names_of
 from benchmarks.analysis.select import describe, failures
 from benchmarks.analysis.stations import Station
-from benchmarks.figures.drawing import Drawing, operating_columns, table_of
+from benchmarks.figures.drawing import Drawing, all_rows, operating_columns
 from benchmarks.figures.theme import ALERT, GREY, TEXT, Style, failure_handles, sheet, styles, themed
 from benchmarks.metrics.registry import Measured
 from benchmarks.results.store import Result
@@ -131,7 +131,7 @@ def draw_distribution(
             kind = f" K={point.result.identity.k}" if len(ks) > 1 else ""
             panel.set_title(point.result.identity.algorithm + kind, fontsize=TEXT, loc="left")
     return Drawing(
-        figure, table_of([row for pair in zip(points, spreads, strict=True) for row in _rows(*pair)], results)
+        figure, all_rows([row for pair in zip(points, spreads, strict=True) for row in _rows(*pair)], results)
     )
 
 

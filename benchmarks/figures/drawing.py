@@ -1,11 +1,13 @@
 """What drawing gives: the figure, and the table behind it."""
 
+import csv
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from io import StringIO
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import pandas as pd
 from matplotlib.figure import Figure
 
 from benchmarks.analysis.stations import Station
@@ -15,7 +17,8 @@ from benchmarks.files import write_whole
 from benchmarks.metrics.registry import Measured
 from benchmarks.results.store import Result
 
-WHOLE = ("seed", "k", "threads", "queries", "pairs")
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 @dataclass(frozen=True)
@@ -23,7 +26,14 @@ class Drawing:
     """A figure and its numbers: one row for each mark, and one for each failed point."""
 
     figure: Figure
-    table: pd.DataFrame
+    rows: list[dict]
+
+    @property
+    def table(self) -> "pd.DataFrame":
+        """The rows, for notebooks."""
+        import pandas as pd  # here, since plot.py does without it, which halves its start
+
+        return pd.DataFrame(self.rows)
 
 
 def identity_columns(result: Result) -> dict:
@@ -68,13 +78,12 @@ def failed_rows(results: Iterable[Result]) -> list[dict]:
     ]
 
 
-def table_of(rows: Sequence[dict], results: Iterable[Result]) -> pd.DataFrame:
-    """The rows of what is drawn, then those of what failed; columns in order of appearance."""
-    table = pd.DataFrame([{**row, "status": "ok"} for row in rows] + failed_rows(results))
-    return table.astype({name: "Int64" for name in WHOLE if name in table})  # whole also where one is missing
+def all_rows(rows: Sequence[dict], results: Iterable[Result]) -> list[dict]:
+    """The rows of what is drawn, then those of what failed."""
+    return [{**row, "status": "ok"} for row in rows] + failed_rows(results)
 
 
-def write(drawing: Drawing, paths: Sequence[Path], csv: bool) -> list[Path]:
+def write(drawing: Drawing, paths: Sequence[Path], with_csv: bool) -> list[Path]:
     """Save the figure under each path, and its table beside the first with the suffix .csv.
 
     Returns:
@@ -84,8 +93,13 @@ def write(drawing: Drawing, paths: Sequence[Path], csv: bool) -> list[Path]:
         OSError: it cannot be written there.
     """
     save(drawing.figure, paths)
-    if not csv:
+    if not with_csv:
         return list(paths)
     table = table_path(paths)
-    write_whole(table, drawing.table.to_csv(index=False, lineterminator="\n").encode())
+    content = StringIO()
+    columns = dict.fromkeys(name for row in drawing.rows for name in row)
+    writer = csv.DictWriter(content, columns, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(drawing.rows)
+    write_whole(table, content.getvalue().encode())
     return [*paths, table]

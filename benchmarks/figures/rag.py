@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 
 import numpy as np
-import pandas as pd
 
 from benchmarks.figures.axes import set_share_axis
 from benchmarks.figures.drawing import Drawing
@@ -63,4 +62,4 @@ def draw_answers(
         | {"y_low": each.low, "y_high": each.high, "status": "control"}
         for name, each in controls.items()
     ]
-    return Drawing(drawing.figure, pd.concat([drawing.table, pd.DataFrame(rows)], ignore_index=True))
+    return Drawing(drawing.figure, drawing.rows + rows)

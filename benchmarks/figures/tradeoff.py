@@ -11,7 +11,7 @@ from matplotlib.lines import Line2D
 from benchmarks.analysis.select import describe, failures, listed, varying
 from benchmarks.errors import UserError
 from benchmarks.figures.axes import set_axis
-from benchmarks.figures.drawing import Drawing, identity_columns, table_of, value_columns
+from benchmarks.figures.drawing import Drawing, all_rows, identity_columns, value_columns
 from benchmarks.figures.names import name_points
 from benchmarks.figures.panels import (
     Floor,
@@ -91,7 +91,7 @@ def draw_tradeoff(
         for axis, drawn in zip(axes, marks, strict=True):
             places = {(each.x.value, each.y.value): names[id(each.point)] for mark in drawn for each in mark.places}
             name_points(axis, places)
-    return Drawing(figure, table_of(rows, results))
+    return Drawing(figure, all_rows(rows, results))
 
 
 @dataclass(frozen=True)

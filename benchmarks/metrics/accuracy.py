@@ -43,8 +43,7 @@ def _verdicts(path: Path, nq: int, *stamp: int) -> Verdicts:
 def right_of(result: Result, answers: str) -> np.ndarray | None:
     """bool (questions): whether each was answered right, of those that have a verdict of every point in the file."""
     verdicts = verdicts_of(result.path.parent.parent, answers, result.record.nq)
-    name = result.identity.hash()
-    if verdicts is None or name not in verdicts.of:
+    if verdicts is None or (name := result.identity.hash()) not in verdicts.of:
         return None
     known = verdicts.complete(list(verdicts.of))
     return verdicts.of[name][known].astype(bool) if known.any() else None

@@ -28,5 +28,5 @@ def answers_of(result: Result) -> Answers | None:
 def _answers(result: Result, truth: ResultTruth) -> Answers:
     neighbors, distances = result.arrays("neighbors", "distances")
     ranks = rank_in_truth(neighbors, truth.ids)
-    distances[neighbors < 0] = np.inf
+    np.copyto(distances, np.inf, where=neighbors < 0)
     return Answers(ranks, distances, truth.distances)

@@ -1,5 +1,7 @@
 """Speed, time and memory."""
 
+from statistics import median
+
 import numpy as np
 
 from benchmarks.metrics.registry import Measured, metric
@@ -28,7 +30,7 @@ def qps(result: Result) -> Measured:
     Its interval is the slowest and the fastest repeat.
     """
     passes = result.record.nq / result.search_seconds
-    return Measured(float(np.median(passes)), float(passes.min()), float(passes.max()), len(passes))
+    return Measured(median(passes.tolist()), float(passes.min()), float(passes.max()), len(passes))
 
 
 @metric("qps-best", title="QPS, best repeat", unit="1/s", better="higher", kind="speed", axis="log")

@@ -62,11 +62,12 @@ def count_nearest(ranks, nearest, counts):
 
 
 @compiled()
-def score_ranks(ranks, discounts, precision, gain, gain_by_answer, reciprocal):
-    """Write sums over the hits of each row of ranks (nq, k), each (nq,) in float64.
+def score_ranks(ranks, discounts, most, ideal, precision, gain, gain_by_answer, reciprocal):
+    """Write sums over the hits of each row of ranks (nq, k), each (nq,) in float64, as shares of what they can be.
 
-    precision: hits so far / place in the answer. gain: discount of the place in the truth. gain_by_answer: discount of
-    the place in the answer. reciprocal: 1 / place of the first hit in the answer.
+    precision: hits so far / place in the answer, of `most`. gain: discount of the place in the truth, and
+    gain_by_answer: of the place in the answer, of `ideal`. reciprocal: 1 / place of the first hit in the answer. None
+    is above 1: sums in another order differ in the last digit.
     """
     for i in range(len(ranks)):
         row, hits, total, by_truth, by_answer, first = ranks[i], 0, 0.0, 0.0, 0.0, 0.0
@@ -78,23 +79,28 @@ def score_ranks(ranks, discounts, precision, gain, gain_by_answer, reciprocal):
                 by_answer += discounts[j]
                 if hits == 1:
                     first = 1 / (j + 1)
-        precision[i], gain[i], gain_by_answer[i], reciprocal[i] = total, by_truth, by_answer, first
+        precision[i], reciprocal[i] = min(total / most, 1.0), first
+        gain[i], gain_by_answer[i] = min(by_truth / ideal, 1.0), min(by_answer / ideal, 1.0)
 
 
 @compiled()
-def invert_ratios(ranks, distances, exact, lengths, inverses):
+def invert_ratios(ranks, distances, exact, squared, lengths, inverses):
     """Write K / the sum over the places of (the answer's distance / the exact one's), float64 (nq,).
 
     Answers are taken in the order of their distances; one that is in the truth has the distance that the truth says. No
     answer nearer than the exact one counts as nearer; both 0 is a ratio of 1. A place without an answer makes it 0.
-    `exact` (nq, K) and the distances (nq, k) are lengths, or negative products, of which the exact ones are below 0.
+    `exact` (nq, K) and the distances (nq, k), these maybe squared, are lengths, or negative products, of which the
+    exact ones are below 0.
     """
     k, top = ranks.shape[1], exact.shape[1]
     row = np.empty(k)
     for i in range(len(ranks)):
         for j in range(k):
             place = ranks[i, j]
-            value = exact[i, place - 1] if place > 0 else np.float64(distances[i, j])
+            if place > 0:
+                value = exact[i, place - 1]
+            else:
+                value = np.float64(np.sqrt(distances[i, j]) if squared else distances[i, j])
             at = j
             while at > 0 and row[at - 1] > value:
                 row[at] = row[at - 1]
@@ -103,9 +109,10 @@ def invert_ratios(ranks, distances, exact, lengths, inverses):
         total = 0.0
         for j in range(top):
             near, found = exact[i, j], (row[j] if j < k else np.inf)
-            if lengths:
-                ratio = found / near if near > 0 else (1.0 if found <= 0 else np.inf)
+            if found <= near:
+                total += 1.0
+            elif lengths:
+                total += found / near if near > 0 else np.inf
             else:
-                ratio = near / found if found < 0 else np.inf
-            total += max(ratio, 1.0)
+                total += near / found if found < 0 else np.inf
         inverses[i] = top / total

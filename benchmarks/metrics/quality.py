@@ -3,7 +3,6 @@
 import math
 import re
 from fractions import Fraction
-from statistics import NormalDist
 
 import numpy as np
 
@@ -11,7 +10,13 @@ from benchmarks.metrics.answers import answers_of
 from benchmarks.metrics.hits import TIE_TOLERANCE, count_within
 from benchmarks.metrics.registry import Measured, measure_mean, metric
 from benchmarks.results.store import Result
-from benchmarks.statistics.intervals import CONFIDENCE, bootstrap_mean, bootstrap_mean_of_counts, wilson
+from benchmarks.statistics.intervals import (
+    CONFIDENCE,
+    bootstrap_mean,
+    bootstrap_mean_of_counts,
+    two_sided_z,
+    wilson,
+)
 
 
 def parse_delta(text: str) -> Fraction:
@@ -38,16 +43,19 @@ def hits_needed(delta: Fraction, denominator: int) -> int:
 
 def mean_recall(hits: np.ndarray, denominator: int) -> Measured:
     """Mean of hits / denominator with a bootstrap interval over queries."""
-    counts = np.bincount(hits, minlength=denominator + 1)
+    return mean_of_tally(np.bincount(hits, minlength=denominator + 1))
+
+
+def mean_of_tally(counts: np.ndarray) -> Measured:
+    """The same from how many queries have 0, 1, …, denominator hits."""
+    n, denominator = int(counts.sum()), len(counts) - 1
     low, high = bootstrap_mean_of_counts(counts)
-    return Measured(
-        int(hits.sum(dtype=np.int64)) / (len(hits) * denominator), low / denominator, high / denominator, len(hits)
-    )
+    return Measured(int(counts @ np.arange(len(counts))) / (n * denominator), low / denominator, high / denominator, n)
 
 
 def robustness_of(hits: np.ndarray, delta: Fraction, denominator: int) -> Measured:
     """Share of queries with hits / denominator ≥ δ with its Wilson interval."""
-    reached = int((hits >= hits_needed(delta, denominator)).sum())
+    reached = int(np.count_nonzero(hits >= hits_needed(delta, denominator)))
     low, high = wilson(reached, len(hits))
     return Measured(reached / len(hits), low, high, len(hits))
 
@@ -63,7 +71,7 @@ def robustness_of(hits: np.ndarray, delta: Fraction, denominator: int) -> Measur
 )
 def recall(result: Result) -> Measured:
     """Mean over queries of |answer ∩ exact top K| / K, ties broken by the lower id (paper §3); K is n if n < K."""
-    return mean_recall(result.hits, result.record.denominator)
+    return mean_of_tally(result.tally)
 
 
 @metric(
@@ -172,7 +180,7 @@ def near_enough(result: Result, epsilon: float) -> np.ndarray | None:
     """float64 (nq): the share of K answers that are hits, or within 1 + ε of the K-th exact distance."""
     if (answers := answers_of(result)) is None:
         return None
-    kth = answers.exact[:, -1]
+    kth = result.truth.kth
     wide = kth * (1 + epsilon) ** 2 if result.identity.distance == "l2" else kth + epsilon * np.abs(kth)
     limit = wide + TIE_TOLERANCE * np.abs(wide)
     return count_within(answers.ranks, answers.distances, limit) / result.record.denominator
@@ -211,15 +219,14 @@ def parse_share(text: str) -> Fraction:
     return percent / 100
 
 
-def hits_at(hits: np.ndarray, share: Fraction) -> tuple[int, int, int]:
-    """Fewest hits of the best ⌈share · nq⌉ queries, and its interval.
+def hits_at(tally: np.ndarray, share: Fraction) -> tuple[int, int, int]:
+    """Fewest hits of the best ⌈share · nq⌉ queries, and its interval, from how many queries have 0, 1, … hits.
 
     The interval is that of all shares from which the one asked for cannot be told by a score test (Wilson 1927).
     """
-    n = len(hits)
-    most = int(hits.max())
-    reached = np.cumsum(np.bincount(hits)[::-1])  # queries with at least most, most - 1, … hits
-    p, z = float(share), NormalDist().inv_cdf((1 + CONFIDENCE) / 2)
+    n, most = int(tally.sum()), len(tally) - 1
+    reached = np.cumsum(tally[::-1])  # queries with at least most, most - 1, … hits
+    p, z = float(share), two_sided_z(CONFIDENCE)
     spread = z * (n * p * (1 - p)) ** 0.5
     at = math.ceil(share * n)
     last, first = max(at, math.ceil(n * p + spread)), min(at, math.floor(n * p - spread))
@@ -240,7 +247,7 @@ def recall_percentile(result: Result, percent: Fraction) -> Measured:
     """Recall that at least x % of the queries reach: recalls are sorted in descending order and the x-th percentile is
     taken (paper §4), which is the ⌈x n / 100⌉-th of n, without interpolation. p95 is low where the tail is bad.
     """
-    return Measured(*(count / result.record.denominator for count in hits_at(result.hits, percent)), len(result.hits))
+    return Measured(*(count / result.record.denominator for count in hits_at(result.tally, percent)), len(result.hits))
 
 
 @metric("recall-min", title="Recall-min", unit="1", better="higher", kind="quality", interval=True)
@@ -252,18 +259,20 @@ def recall_min(result: Result) -> Measured:
     return Measured(least, 0.0, least, len(result.hits))
 
 
-def mean_of_worst(hits: np.ndarray, share: Fraction) -> tuple[float, float, float]:
+def mean_of_worst(hits: np.ndarray, tally: np.ndarray, share: Fraction) -> tuple[float, float, float]:
     """Mean hits of the ⌈share · nq⌉ queries with the fewest, and its bootstrap interval over queries.
+
+    `tally` is how many queries have 0, 1, … hits.
 
     It is the mean over all queries of v - max(0, v - hits) · nq / ⌈share · nq⌉, where v is the most that one of the
     worst has. That v moves with the sample changes the mean only in the second order (Rockafellar and Uryasev 2000), so
     the interval is that of these values.
     """
     n, worst = len(hits), math.ceil(share * len(hits))
-    ordered = np.partition(hits, worst - 1)[:worst].astype(np.int64)
-    most = int(ordered.max())
-    low, high = bootstrap_mean(most - np.maximum(0, most - hits.astype(np.int64)) * (n / worst))
-    mean = int(ordered.sum()) / worst
+    most = int(np.searchsorted(np.cumsum(tally), worst))
+    short = np.maximum(0, most - np.arange(len(tally)))
+    low, high = bootstrap_mean((most - short * (n / worst)).take(hits))
+    mean = (most * worst - int(tally @ short)) / worst
     return mean, max(0.0, min(low, mean)), max(high, mean)
 
 
@@ -278,6 +287,5 @@ def mean_of_worst(hits: np.ndarray, share: Fraction) -> tuple[float, float, floa
 )
 def worst(result: Result, percent: Fraction) -> Measured:
     """Mean recall of the x % of the queries with the lowest, ⌈x n / 100⌉ of n: the expected shortfall of recall."""
-    return Measured(
-        *(mean / result.record.denominator for mean in mean_of_worst(result.hits, percent)), len(result.hits)
-    )
+    means = mean_of_worst(result.hits, result.tally, percent)
+    return Measured(*(mean / result.record.denominator for mean in means), len(result.hits))

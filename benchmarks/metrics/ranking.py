@@ -29,12 +29,9 @@ def score(ranks: np.ndarray, denominator: int) -> Scores:
     from benchmarks.metrics.kernels import score_ranks  # here, since a figure drawn from kept values needs no compiler
 
     discounts = 1 / np.log2(np.arange(max(denominator, ranks.shape[1])) + 2)
-    sums = [np.empty(len(ranks)) for _ in Scores._fields]
-    score_ranks(ranks, discounts, *sums)
-    ideal = _sum_in_order(discounts[:denominator])
-    for total, most in zip(sums, (denominator, ideal, ideal, 1), strict=True):
-        np.minimum(total / most, 1, out=total)  # sums in another order differ in the last digit
-    return Scores(*sums)
+    scores = [np.empty(len(ranks)) for _ in Scores._fields]
+    score_ranks(ranks, discounts, denominator, _sum_in_order(discounts[:denominator]), *scores)
+    return Scores(*scores)
 
 
 def _sum_in_order(values: np.ndarray) -> float:

@@ -22,13 +22,13 @@ def _inverse_ratios(result: Result) -> np.ndarray | None:
     from benchmarks.metrics.kernels import invert_ratios  # here, since most commands need no compiler
 
     answers = answers_of(result)
-    distance, exact, found = result.identity.distance, answers.exact, answers.distances
+    distance, exact = result.identity.distance, answers.exact
     if distance == "ip" and (exact >= 0).any():
         return None
     if distance == "l2":
-        exact, found = np.sqrt(exact), np.sqrt(found)
+        exact = result.truth.roots
     inverses = np.empty(len(exact))
-    invert_ratios(answers.ranks, found, exact, distance != "ip", inverses)
+    invert_ratios(answers.ranks, answers.distances, exact, distance == "l2", distance != "ip", inverses)
     return inverses
 
 

@@ -2,12 +2,15 @@
 
 import json
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 import numpy as np
-import pandas as pd
 
 from benchmarks.metrics.registry import Measured, Metric, parse_metric
 from benchmarks.results.store import Result
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 DELTAS = ("0.1", "0.3", "0.5", "0.7", "0.9")
 DEFAULT_METRICS = (  # every definition, with the arguments that are asked for most
@@ -119,26 +122,22 @@ def point_row(result: Result) -> dict:
     }
 
 
-def points_table(results: Iterable[Result], metrics: Iterable[Metric | str]) -> pd.DataFrame:
+def points_table(results: Iterable[Result], metrics: Iterable[Metric | str]) -> "pd.DataFrame":
     """One row per result: `POINT_COLUMNS`, then each metric, with `_low` and `_high` where it has an interval.
 
     A metric that a point does not have is NaN.
     """
+    import pandas as pd  # here, since most commands make no table
+
     metrics = [parse_metric(item) if isinstance(item, str) else item for item in metrics]
-    rows, values = [], []
-    for result in results:
-        rows.append(point_row(result))
-        values.append([value for item in metrics for value in _cells(item, result)])
+    pairs = [(point_row(result), [value for item in metrics for value in _cells(item, result)]) for result in results]
+    pairs.sort(key=lambda pair: [pair[0][name] for name in ("dataset", "algorithm", "k", "mode")])
+    rows, values = [row for row, _ in pairs], [cells for _, cells in pairs]
     columns = [name for item in metrics for name in metric_columns(item)]
     measured = pd.DataFrame(np.array(values, float).reshape(len(rows), len(columns)), columns=columns)
-    table = pd.concat([pd.DataFrame(rows, columns=[*POINT_COLUMNS]), measured], axis=1)
-    table = table.astype({name: "Int64" for name in INTEGERS if table[name].isna().any()})
-    return table.sort_values(
-        ["dataset", "algorithm", "k", "mode"],
-        kind="stable",
-        ignore_index=True,
-        key=lambda column: column if column.name == "k" else column.map(str),
-    )
+    points = pd.DataFrame(rows, columns=[*POINT_COLUMNS])
+    points = points.astype({name: "Int64" for name in INTEGERS if points[name].isna().any()})
+    return pd.concat([points, measured], axis=1)
 
 
 def _cells(metric: Metric, result: Result) -> tuple[float | None, ...]:
@@ -152,7 +151,7 @@ def metric_columns(metric: Metric) -> list[str]:
     return [metric.name + end for end in (("", "_low", "_high") if metric.definition.interval else ("",))]
 
 
-def parameters_as_text(table: pd.DataFrame) -> pd.DataFrame:
+def parameters_as_text(table: "pd.DataFrame") -> "pd.DataFrame":
     """Columns of dicts and lists as JSON text, for CSV and Parquet."""
     columns = {name: table[name].map(lambda value: json.dumps(value)) for name in STRUCTURED}
     return table.assign(**columns)

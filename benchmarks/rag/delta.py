@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from itertools import chain
 
 import numpy as np
-from scipy.stats import rankdata
 
 RESAMPLES, CHUNK = 1000, 50  # CHUNK × nq weights are in memory at a time
 MOST_SPREAD = 0.3  # of δ, between the ends of the change point's interval, that still names one
@@ -259,6 +258,8 @@ def _change(observed: np.ndarray, resampled: np.ndarray) -> ChangePoint | None:
 
 def spearman(values: np.ndarray, others: np.ndarray) -> np.ndarray:
     """Rank correlation of the rows of two arrays (b, points), ties at their average rank; NaN for constant ones."""
+    from scipy.stats import rankdata  # here, since it takes half a second
+
     ranks = [rankdata(each, axis=1) for each in (values, others)]
     centred = [each - each.mean(axis=1, keepdims=True) for each in ranks]
     length = np.sqrt(np.prod([np.square(each).sum(axis=1) for each in centred], axis=0))

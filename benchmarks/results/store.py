@@ -9,10 +9,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import h5py
 import numpy as np
-from filelock import FileLock, Timeout
+from h5py import h5a, h5d, h5s
 from pydantic import ValidationError
 
 from benchmarks.data.formats import open_hdf5
@@ -21,6 +22,9 @@ from benchmarks.files import write_whole
 from benchmarks.results.relevance import Relevance, find_relevance
 from benchmarks.results.schema import Identity, ResultRecord, label
 from benchmarks.results.truths import ResultTruth, find_truth, write_truth
+
+if TYPE_CHECKING:
+    from filelock import FileLock
 
 RECORD = "record"
 CHUNK_BYTES = 1 << 20  # of whole rows; the library's own choice are small tiles, which take twice as long to read
@@ -47,6 +51,7 @@ class Result:
     path: Path
     record: ResultRecord
     small: dict[str, np.ndarray] = field(default_factory=dict, repr=False)  # arrays that were read with the record
+    file: h5py.File | None = field(default=None, repr=False)  # of use while it is open
 
     @property
     def ok(self) -> bool:
@@ -103,6 +108,11 @@ class Result:
         return self.array("hits_tied")
 
     @cached_property
+    def tally(self) -> np.ndarray:
+        """int64 (K + 1): how many queries have 0, 1, … hits."""
+        return np.bincount(self.hits, minlength=self.record.denominator + 1)
+
+    @cached_property
     def search_seconds(self) -> np.ndarray:
         """float64 (repeats): wall time of each pass over all queries."""
         return self.array("search_seconds")
@@ -117,18 +127,34 @@ class Result:
         return self.small[name] if name in self.small else self.arrays(name)[0]
 
     def arrays(self, *names: str) -> list[np.ndarray]:
-        """Arrays of the file, which is opened once.
+        """Arrays of the file, which is opened once, or not at all while `Store.results` is at it.
 
         Raises:
             UserError: the file has gone or lost it.
             Missing: it is not there; of an imported result it may never have been.
         """
-        with open_hdf5(self.path) as file:
-            found = {name: file.get(name) for name in names}
+        with open_hdf5(self.path, self.file) as file:
+            found = {name: _find(file, name) for name in names}
             for name, array in found.items():
                 if array is None:
                     raise Missing(f"{self.path}: has no array '{name}'")
-            return [array[...] for array in found.values()]
+            return [_load(array) for array in found.values()]
+
+
+# h5py's upper level takes longer over a small array, or an attribute, than reading it does.
+
+
+def _find(file: h5py.File, name: str) -> h5d.DatasetID | None:
+    try:
+        return h5d.open(file.id, name.encode())
+    except KeyError:
+        return None
+
+
+def _load(found: h5d.DatasetID | h5a.AttrID) -> np.ndarray:
+    values = np.empty(found.shape, found.dtype)
+    found.read(*([h5s.ALL, h5s.ALL] if isinstance(found, h5d.DatasetID) else []), values)
+    return values
 
 
 def folder_name(dataset: str) -> str:
@@ -201,34 +227,36 @@ class Store:
             UserError: it is no result of ours, is damaged, or of a newer version.
         """
         with open_hdf5(path) as file:
-            content = file.attrs.get(RECORD)
-            if content is None:
-                raise UserError(f"{path}: is not a result file of this harness")
-            try:
-                record = ResultRecord.model_validate_json(content)
-            except ValidationError as error:
-                first = error.errors()[0]
-                where = ".".join(map(str, first["loc"]))
-                raise UserError(f"{path}: is not a valid result ({where}: {first['msg']})") from None
-            small = {}
-            if record.status == "ok":
-                sizes = {"nq": record.nq, "k": record.identity.k, "repeats": record.repeats}
-                for name, axes in SHAPES.items():
-                    if name == "latency" and record.identity.mode != "single":
-                        continue
-                    if record.provenance.imported and name != "hits" and name not in file:
-                        continue  # the other harness did not say
-                    shape = tuple(sizes[axis] for axis in axes)
-                    array = file.get(name)
-                    found = getattr(array, "shape", "nothing")
-                    if found != shape:
-                        raise UserError(f"{path}: array '{name}' should have shape {shape}, found {found}")
-                    if array.dtype.kind not in ("iu" if name in WHOLE else "f"):
-                        raise UserError(f"{path}: array '{name}' has the type {array.dtype}")
-                    if len(axes) == 1:
-                        small[name] = array[...]  # while the file is open, which takes longer than this
-                _check_values(path, small, record.denominator)
-        return Result(path, record, small)
+            return self._read(path, file)
+
+    def _read(self, path: Path, file: h5py.File) -> Result:
+        if not h5a.exists(file.id, RECORD.encode()):
+            raise UserError(f"{path}: is not a result file of this harness")
+        try:
+            record = ResultRecord.model_validate_json(_load(h5a.open(file.id, RECORD.encode())).item())
+        except ValidationError as error:
+            first = error.errors()[0]
+            where = ".".join(map(str, first["loc"]))
+            raise UserError(f"{path}: is not a valid result ({where}: {first['msg']})") from None
+        small = {}
+        if record.status == "ok":
+            sizes = {"nq": record.nq, "k": record.identity.k, "repeats": record.repeats}
+            for name, axes in SHAPES.items():
+                if name == "latency" and record.identity.mode != "single":
+                    continue
+                array = _find(file, name)
+                if array is None and record.provenance.imported and name != "hits":
+                    continue  # the other harness did not say
+                shape = tuple(sizes[axis] for axis in axes)
+                found = array.shape if array else "nothing"
+                if found != shape:
+                    raise UserError(f"{path}: array '{name}' should have shape {shape}, found {found}")
+                if array.dtype.kind not in ("iu" if name in WHOLE else "f"):
+                    raise UserError(f"{path}: array '{name}' has the type {array.dtype}")
+                if len(axes) == 1:
+                    small[name] = _load(array)  # while the file is open, which takes longer than this
+            _check_values(path, small, record.denominator)
+        return Result(path, record, small, file)
 
     def files(self, dataset: str | None = None) -> list[Path]:
         """Result files, of one data set or of all."""
@@ -240,15 +268,15 @@ class Store:
         seen: dict[tuple[Path, str], Path] = {}
         for path in self.files(dataset):
             try:
-                result = self.read(path)
+                with open_hdf5(path) as file:
+                    result = self._read(path, file)
+                    first = seen.setdefault((path.parent.parent, result.identity.hash()), path)
+                    if first is path:
+                        yield result  # its arrays are mostly asked for now
+                    else:
+                        warn(f"{path}: is the same point as {first} and is left out; remove one of them")
             except UserError as error:
                 warn(str(error))
-                continue
-            first = seen.setdefault((path.parent.parent, result.identity.hash()), path)
-            if first is path:
-                yield result
-            else:
-                warn(f"{path}: is the same point as {first} and is left out; remove one of them")
 
     def require_writable(self) -> None:
         """Raises UserError unless files can be made in the folder."""
@@ -263,12 +291,14 @@ class Store:
                 "give another folder with --results-dir"
             ) from None
 
-    def lock(self) -> FileLock:
+    def lock(self) -> "FileLock":
         """Hold the folder for one run, so that two runs neither disturb each other's times nor files.
 
         Raises:
             UserError: another run holds it.
         """
+        from filelock import FileLock, Timeout  # here, since reading locks nothing
+
         lock = FileLock(self.folder / ".lock", timeout=0)
         try:
             return lock.acquire().lock

@@ -2,7 +2,7 @@
 
 import sys
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import cache, cached_property, lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -22,6 +22,16 @@ class ResultTruth:
 
     ids: np.ndarray  # int32 (nq, K)
     distances: np.ndarray  # float64 (nq, K)
+
+    @cached_property
+    def kth(self) -> np.ndarray:
+        """float64 (nq): distance of the last."""
+        return np.ascontiguousarray(self.distances[:, -1])
+
+    @cached_property
+    def roots(self) -> np.ndarray:
+        """float64 (nq, K): square roots of the distances, which for l2 are Euclidean ones."""
+        return np.sqrt(self.distances)
 
 
 def truth_path(folder: Path, key: str, k: int) -> Path:

@@ -1,5 +1,6 @@
 """Intervals for what is measured on a sample of queries."""
 
+from functools import cache
 from statistics import NormalDist
 
 import numpy as np
@@ -10,9 +11,15 @@ EXPAND_FROM = 200  # values: from so many on an expansion replaces the resamples
 SKEWED = 0.2  # skewness of a mean from which on its distribution is not left to an expansion
 
 
+@cache
+def two_sided_z(confidence: float) -> float:
+    """Normal quantile of a two-sided interval: 1.96 for 95 %."""
+    return NormalDist().inv_cdf((1 + confidence) / 2)
+
+
 def wilson(successes: int, n: int, confidence: float = CONFIDENCE) -> tuple[float, float]:
     """Score interval of a proportion (Wilson 1927); right also at 0 and n successes."""
-    z = NormalDist().inv_cdf((1 + confidence) / 2)
+    z = two_sided_z(confidence)
     share = successes / n
     centre = (share + z * z / (2 * n)) / (1 + z * z / n)
     half = z / (1 + z * z / n) * (share * (1 - share) / n + z * z / (4 * n * n)) ** 0.5
@@ -46,7 +53,8 @@ def bootstrap_mean(values: np.ndarray, confidence: float = CONFIDENCE, seed: int
     Cornish-Fisher expansion (1938): the mean of a resample has the cumulants of the values, over powers of n.
     """
     values = np.asarray(values, float)
-    n, mean = len(values), float(values.mean())
+    n = len(values)
+    mean = float(values.sum()) / n
     if n < EXPAND_FROM:
         draws = np.random.default_rng(seed).integers(0, n, (RESAMPLES, n))
         low, high = np.quantile(values[draws].mean(axis=1), [(1 - confidence) / 2, (1 + confidence) / 2])
@@ -64,7 +72,7 @@ def _expand(mean: float, moments: list[float], n: int, confidence: float) -> tup
     """Quantiles of the mean of n values with these central moments, the second to the fourth."""
     variance, third, fourth = moments
     skewness, excess = third / variance**1.5 / n**0.5, (fourth / variance**2 - 3) / n
-    ends, tail = [], NormalDist().inv_cdf((1 + confidence) / 2)
+    ends, tail = [], two_sided_z(confidence)
     for z in (-tail, tail):
         bent = z + skewness * (z**2 - 1) / 6 + excess * (z**3 - 3 * z) / 24 - skewness**2 * (2 * z**3 - 5 * z) / 36
         ends.append(mean + bent * (variance / n) ** 0.5)

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from benchmarks.statistics.intervals import CONFIDENCE
-from benchmarks.statistics.power import detectable_difference, two_sided_z
+from benchmarks.statistics.intervals import CONFIDENCE, two_sided_z
+from benchmarks.statistics.power import detectable_difference
 
 RESAMPLES, FEWER_RESAMPLES = 10_000, 2_000  # also the resolution of a bootstrap p; fewer where each takes long
 ROUNDING = 1e-9

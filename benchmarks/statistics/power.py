@@ -3,14 +3,9 @@
 import math
 from statistics import NormalDist
 
-from benchmarks.statistics.intervals import CONFIDENCE
+from benchmarks.statistics.intervals import CONFIDENCE, two_sided_z
 
 ALPHA, POWER = 0.05, 0.8
-
-
-def two_sided_z(confidence: float = CONFIDENCE) -> float:
-    """Normal quantile of a two-sided interval: 1.96 for 95 %."""
-    return NormalDist().inv_cdf((1 + confidence) / 2)
 
 
 def largest_provable_share(n: int, confidence: float = CONFIDENCE) -> float:

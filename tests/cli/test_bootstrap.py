@@ -1,4 +1,5 @@
 import ast
+import subprocess
 import sys
 
 from benchmarks.bootstrap import NEEDED
@@ -27,3 +28,10 @@ def test_every_package_that_is_imported_is_looked_for():
 def test_the_first_file_runs_on_an_old_python():
     for name in ("run.py", "plot.py", "benchmarks/bootstrap.py", "benchmarks/__init__.py"):
         ast.parse((ROOT / name).read_text(), feature_version=(3, 6))
+
+
+def test_plot_starts_without_the_packages_that_few_figures_need():
+    code = "import sys, benchmarks.cli.plot as plot; plot.parser(); print(*sys.modules)"
+    loaded = subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True, capture_output=True, text=True).stdout
+    assert "matplotlib" in loaded.split()
+    assert not {"numba", "pandas", "pyarrow", "requests", "scipy"} & set(loaded.split())

@@ -3,8 +3,10 @@
 1. All scores of one result (hits, ties, AP, NDCG by either place, RR) from its arrays, beside big-ann-benchmarks'
    and ann-benchmarks' recall alone. At most 1/5 of the former at K = 10 and 1/20 at K = 100.
 2. 50 result files of 10,000 queries, K = 10: read and every metric with its interval, beside reading the ids and the
-   recall of big-ann-benchmarks, which is the least that its first plot does. At least 10 times faster.
-3. A figure drawn again from unchanged files, by a process that has its imports: below 1 second.
+   recall of big-ann-benchmarks against its truth of 100 a query, which is the least that its first plot does. At least
+   10 times faster.
+3. A figure drawn again from unchanged files, as a command with all its imports: below 1 second where one panel counts
+   hits. One that needs ranks starts the compiler too: it is told, and held to the bound only without its imports.
 
 The peers' definitions are ours after their description, not their code. Times are process time (user + system).
 """
@@ -29,6 +31,7 @@ from tests.factories import make_result
 from tests.harness import call
 
 TURNS = 3
+WIDTH = 100  # of the ground truth files of the peers' data sets
 
 
 def big_ann_recall(truth, distances, answers, k):
@@ -62,7 +65,7 @@ def our_scores(truth, distances, answers, found, k):
     return hits, tied, score(ranks, k)
 
 
-def sample(nq, k, width=100, n=1_000_000, recall=0.9, seed=0):
+def sample(nq, k, width=WIDTH, n=1_000_000, recall=0.9, seed=0):
     """Truth ids and distances (nq, width), and sorted answers with their distances (nq, k), some of them missed."""
     random = np.random.default_rng(seed)
     truth = (random.integers(0, n, (nq, 1)) + np.cumsum(random.integers(1, 5000, (nq, width)), axis=1)) % n
@@ -123,7 +126,10 @@ def fifty_files(folder: Path, k: int) -> bool:
     for number in range(50):
         hits = np.random.default_rng(number).binomial(k, 0.9, 10_000)
         make_result(store, search={"ef": 10 + number}, hits=hits, k=k, n=1_000_000)
-    exact = store.read(store.files()[0]).truth
+    truth = store.read(store.files()[0]).truth
+    beyond = np.arange(1, WIDTH - k + 1)  # the truth that a peer reads goes on beyond K, and is no tie here
+    ids = np.hstack([truth.ids, 1_000_000 + np.tile(beyond, (len(truth.ids), 1))])
+    distances = np.hstack([truth.distances, truth.distances[:, -1:] + beyond])
     metrics = [parse_metric(name) for name in DEFAULT_METRICS]
 
     peers = folder / "peers"
@@ -141,7 +147,7 @@ def fifty_files(folder: Path, k: int) -> bool:
         for path in peers.glob("*"):
             with h5py.File(path, "r+") as file:
                 file.pop("metrics", None)  # the first plot
-                recalls = big_ann_recall(exact.ids, exact.distances, file["neighbors"][...], k) * k
+                recalls = big_ann_recall(ids, distances, file["neighbors"][...], k) * k
                 group = file.create_group("metrics/knn")
                 group["recalls"] = recalls
                 group.attrs.update({"mean": recalls.mean() / k, "std": recalls.std() / k})
@@ -151,21 +157,28 @@ def fifty_files(folder: Path, k: int) -> bool:
 
 
 def replot(folder: Path) -> bool:
-    """A figure of the 50 files, drawn again by the same process, and as a command with the time of its imports."""
+    """A figure of the 50 files, drawn again as a command, and by a process that has its imports."""
     from benchmarks.cli import plot
 
-    arguments = ["--quiet", "--dataset", "toyset", "--metric", "ndcg", "--versus", "recall"]
-    arguments += ["--results-dir", str(folder), "--out", str(folder / "figure.svg")]
-    draw = take_turns({"draw": lambda: call(plot.main, *arguments)})["draw"]
-    command = [sys.executable, "plot.py", *arguments]
-    seconds = []
-    for _ in range(TURNS):
-        before = os.times()
-        subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
-        after = os.times()
-        seconds.append(after.children_user + after.children_system - before.children_user - before.children_system)
-    print(f"a figure of 50 files, again: {draw:.2f} s (below 1 s); as a command with its imports {min(seconds):.2f} s")
-    return draw < 1
+    arguments = ["--quiet", "--dataset", "toyset", "--results-dir", str(folder), "--out", str(folder / "figure.svg")]
+    inside, command = {}, {}
+    for metric in ("robustness-0.1", "ndcg"):
+        chosen = [*arguments, "--metric", metric]
+        inside[metric] = take_turns({"draw": lambda chosen=chosen: call(plot.main, *chosen)})["draw"]
+        command[metric] = min(child_seconds([sys.executable, "plot.py", *chosen]) for _ in range(TURNS))
+        print(
+            f"{metric} against recall of 50 files, again: as a command with its imports {command[metric]:.2f} s, "
+            f"without them {inside[metric]:.2f} s",
+            flush=True,
+        )
+    return command["robustness-0.1"] < 1 and max(inside.values()) < 1
+
+
+def child_seconds(command: list[str]) -> float:
+    before = os.times()
+    subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
+    after = os.times()
+    return after.children_user + after.children_system - before.children_user - before.children_system
 
 
 if __name__ == "__main__":

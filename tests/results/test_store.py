@@ -82,6 +82,20 @@ def test_files_and_results_of_one_data_set(store):
     assert store.files("none") == [] and list(Store(store.folder / "no").results()) == []
 
 
+def test_arrays_are_read_from_the_file_while_it_is_open_and_after(store):
+    for ef in (3, 7):
+        make_result(store, search={"efSearch": ef}, hits=np.full(20, ef))
+    during, kept = [], []
+    for result in store.results():
+        assert result.file
+        during.append(result.neighbors)
+        kept.append(result)
+    assert not any(result.file for result in kept)
+    for result, found in zip(kept, during, strict=True):
+        np.testing.assert_array_equal(result.neighbors, found)
+    assert [int((found >= 0).sum()) for found in during] == [20 * 3, 20 * 7]
+
+
 def test_a_copy_of_a_result_does_not_count_twice(store):
     result, warnings = make_result(store), []
     copy = result.path.with_name("z-copy.hdf5")
